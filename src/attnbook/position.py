@@ -57,7 +57,7 @@ def sinusoidal_encoding(
         d_model: number of features, even.
         base: ratio between the slowest clock's wavelength and the fastest one's, for large `d_model`.
         dtype: of the result; default torch's default dtype. The angles are computed in float64: at position
-            10⁶ those of float32 are wrong by up to 0.03 radians.
+            10⁶ those of float32 are wrong by up to 0.05 radians.
 
     Returns:
         (..., d_model).
