@@ -17,6 +17,14 @@ def check_positive(**values: int) -> None:
             raise ValueError(f"{name}: expected a positive int, found {value}")
 
 
+def check_even(**values: int) -> None:
+    """Each keyword argument must be a positive even int: `check_even(d_model=d_model)`."""
+    check_positive(**values)
+    for name, value in values.items():
+        if value % 2:
+            raise ValueError(f"{name}: expected an even number (features come in pairs), found {value}")
+
+
 def check_probability(**values: float) -> None:
     """Each keyword argument must be a number in [0, 1): `check_probability(dropout=dropout)`."""
     for name, value in values.items():

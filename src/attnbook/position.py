@@ -20,7 +20,7 @@ the score $q_m^\top k_n$ depends on the offset $m - n$ only.
 import torch
 from torch import Tensor, nn
 
-from attnbook._validation import check_positive, check_tensor
+from attnbook._validation import check_even, check_positive, check_tensor
 
 __all__ = [
     "LearnedPosition",
@@ -39,9 +39,7 @@ def frequencies(d_model: int, base: float = 10000.0, dtype: torch.dtype = torch.
     Raises:
         ValueError: an odd `d_model`, or a `base` that is not above 1.
     """
-    check_positive(d_model=d_model)
-    if d_model % 2:
-        raise ValueError(f"d_model: expected an even number (features come in pairs), found {d_model}")
+    check_even(d_model=d_model)
     if not base > 1:
         raise ValueError(f"base: expected a number above 1, found {base}")
     return base ** (-torch.arange(0, d_model, 2, dtype=dtype) / d_model)
@@ -96,7 +94,7 @@ class SinusoidalPosition(nn.Module):
 
     def __init__(self, d_model: int, base: float = 10000.0):
         super().__init__()
-        frequencies(d_model, base)  # raises for an odd d_model
+        check_even(d_model=d_model)
         self.d_model, self.base = d_model, base
 
     def forward(self, x: Tensor, offset: int = 0) -> Tensor:
@@ -148,6 +146,8 @@ def apply_rotary(
     """
     check_tensor("x", x, "...", "time", "d")
     time, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError(f"x: expected an even number of features, found {d}")
     omega = frequencies(d, base).to(x.device)
     if positions is None:
         positions = torch.arange(time, device=x.device)
@@ -166,5 +166,5 @@ def half_split_order(d: int) -> Tensor:
 
     `apply_rotary(x)[..., order]` equals `apply_rotary(x[..., order], interleaved=False)`.
     """
-    frequencies(d)  # raises for an odd d
+    check_even(d=d)
     return torch.arange(d).unflatten(0, (-1, 2)).T.flatten()
