@@ -1,0 +1,152 @@
+"""Mounts widgets in headless Chromium exactly as shipped: the bundled module, a plain model, no kernel, no network.
+
+def test_example(mount):
+    shown = mount(AttentionCalculator(), lang="zh", theme="dark", width=360)
+    shown.root.get_by_role("switch", name="因果掩码").click()
+    assert shown.get("causal") is True
+"""
+
+import base64
+import sys
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from browser import launch_chromium  # noqa: E402
+
+PAGE = """<!doctype html><html lang="{lang}" data-theme="{theme}"><head><meta charset="utf-8"><title>widget</title>
+<style>html[data-theme=dark] body{{background:#121212}} body{{margin:0}} main{{width:{width}px}}</style></head>
+<body><main></main></body></html>"""
+
+# The model as the static book has it: changes by identity, listeners called at once. Writes are recorded.
+MOUNT = """async ({esm, state}) => {
+  const revive = v => v && v.base64 !== undefined
+    ? new DataView(Uint8Array.from(atob(v.base64), c => c.charCodeAt(0)).buffer) : v;
+  const values = Object.fromEntries(Object.entries(state).map(([k, v]) => [k, revive(v)]));
+  const listeners = new Map(), of = e => listeners.get(e) ?? listeners.set(e, new Set()).get(e);
+  const model = {
+    saved: 0,
+    get: k => values[k],
+    set(k, v) { if (values[k] !== v) { values[k] = v; [...of(`change:${k}`), ...of("change")].forEach(f => f()); } },
+    save_changes() { this.saved++; },
+    on(e, f) { of(e).add(f); }, off(e, f) { f ? of(e).delete(f) : listeners.delete(e); },
+    listening: () => [...listeners.values()].reduce((n, s) => n + s.size, 0),
+  };
+  const el = document.createElement("div"), shown = window.shown ??= [];
+  document.querySelector("main").append(el);
+  const module = await import(URL.createObjectURL(new Blob([esm], {type: "text/javascript"})));
+  const start = performance.now();
+  const cleanup = await module.default.render({model, el});
+  const rendered = performance.now() - start;
+  return shown.push({model, el, module, cleanup, rendered}) - 1;
+}"""
+
+FRAME = "() => new Promise(f => requestAnimationFrame(() => requestAnimationFrame(f)))"
+
+
+class Shown:
+    """One mounted widget."""
+
+    def __init__(self, page, index: int, errors: list[str]):
+        self.page, self.index, self.errors = page, index, errors
+        self.root = page.locator("main > div").nth(index)
+
+    def js(self, body: str, arg=None):
+        """Evaluate `body` with `model`, `el`, `module` (its exports), `cleanup` and `arg` at hand."""
+        code = f"(arg) => {{ const {{model, el, module, cleanup, rendered}} = shown[{self.index}]; {body} }}"
+        return self.page.evaluate(code, arg)
+
+    def get(self, name: str):
+        """The value of a trait in the front end."""
+        return self.js("return model.get(arg)", name)
+
+    def set(self, **traits) -> None:
+        """Set traits as the kernel would, and wait until they are drawn."""
+        self.js("for (const [k, v] of Object.entries(arg)) model.set(k, v)", traits)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until a scheduled drawing is done."""
+        self.page.evaluate(FRAME)
+
+    def overflow(self) -> float:
+        """By how many pixels the page is wider than its window or the widget than its place."""
+        return self.js(
+            "return Math.max(document.documentElement.scrollWidth - innerWidth, el.scrollWidth - el.clientWidth)"
+        )
+
+    def svg(self) -> str:
+        """What the SVG button saves."""
+        with self.page.expect_download() as download:
+            self.root.locator(".anb-save button").first.click()
+        return Path(download.value.path()).read_text(encoding="utf-8")
+
+    def violations(self) -> list[str]:
+        """Serious and critical findings of axe-core inside the widget."""
+        found = Axe().run(self.page, context="main").response["violations"]
+        return [
+            f"{v['id']}: {v['nodes'][0]['html'][:200]} {v['nodes'][0].get('failureSummary', '')}"
+            for v in found
+            if v["impact"] in ("serious", "critical")
+        ]
+
+    def cost(self, action: str, times: int = 11) -> float:
+        """Median milliseconds from `action` (JavaScript; `i` counts) to the end of style and layout of its frame."""
+        code = """return (async () => {
+          const took = [];
+          for (let i = 0; i < %d; i++) {
+            await new Promise(f => requestAnimationFrame(f));
+            const start = performance.now();
+            %s
+            const own = performance.now() - start;
+            await new Promise(f => requestAnimationFrame(() => {
+              // our drawing was asked for earlier, so it has run in this frame before this callback
+              const now = performance.now(); document.body.getBoundingClientRect(); f(); took.push(own + performance.now() - now);
+            }));
+          }
+          return took.sort((a, b) => a - b)[took.length >> 1];
+        })()"""
+        return self.js(code % (times, action))
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = launch_chromium(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def mount(chromium):
+    """`mount(widget, lang="en", theme="light", width=800, page=None) -> Shown`; an error in the page fails the test."""
+    contexts, errors = [], []
+
+    def mount(widget, lang="en", theme="light", width=800, page=None):
+        if page is None:
+            context = chromium.new_context(viewport={"width": width, "height": 900}, offline=True)
+            contexts.append(context)
+            page = context.new_page()
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+            page.set_content(PAGE.format(lang={"zh": "zh-CN"}.get(lang, lang), theme=theme, width=width))
+        state = {
+            key: {"base64": base64.b64encode(value).decode()}
+            if isinstance(value, bytes | memoryview)
+            else value
+            for key, value in widget.get_state().items()
+            if not key.startswith("_")
+            and isinstance(value, bytes | memoryview | str | int | float | list | dict | None)
+        }
+        shown = Shown(page, page.evaluate(MOUNT, {"esm": widget._esm, "state": state}), errors)
+        shown.settle()
+        return shown
+
+    yield mount
+    for context in contexts:
+        context.close()
+    assert not errors, errors
