@@ -22,10 +22,11 @@
 //
 // A *message* is a string, {zh, en}, or a function that returns one of them; messages follow the language live.
 //
-// frame(ctx, {name, title, caption, alt}) -> ui
+// frame(ctx, {name, title, caption, alt, css}) -> ui      css: rules of this widget alone, each under `.anb`
 //   ui.root, ui.controls, ui.figure      containers: tool bar, drawing (what export saves)
 //   ui.t(msg)                            text in the present language;   ui.lang "zh"|"en", ui.theme "light"|"dark", ui.calm (reduced motion)
 //   ui.text(node, msg) ui.attr(node, name, msg)   bind a text / attribute to a message; return the node
+//   ui.retext()                          say again the messages that are functions, after what they read has changed
 //   ui.watch(names, fn)                  on trait changes (and language, theme, width) call fn in the next frame
 //   ui.onChange(fn)                      language or theme switched (called synchronously)
 //   ui.onResize(node, fn)                width of a node changed
@@ -60,7 +61,7 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC
 .anb .anb-cap{color:var(--dim);font-size:.88em;line-height:1.5;margin:10px 0 0}
 .anb .anb-say{min-height:1.5em;margin:8px 0 0;font-size:.92em;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .anb button,.anb select,.anb input{font:inherit;color:inherit;margin:0;max-width:100%;box-shadow:none;width:auto}
-.anb button,.anb select{background:var(--face);border:1px solid var(--line);border-radius:7px;padding:3px 10px;min-height:32px;line-height:1.4;cursor:pointer;text-transform:none;letter-spacing:0}
+.anb button,.anb select{font-size:.9em;background:var(--face);border:1px solid var(--line);border-radius:7px;padding:3px 10px;min-height:32px;line-height:1.4;cursor:pointer;text-transform:none;letter-spacing:0}
 .anb button:hover,.anb select:hover{border-color:var(--dim)}
 .anb button[aria-pressed=true],.anb .anb-primary{background:var(--q);border-color:var(--q);color:var(--face)}
 .anb button:disabled{opacity:.5;cursor:default}
@@ -91,7 +92,7 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC
 .anb .anb-mt{font-weight:600;font-size:.9em;margin:0 0 3px;line-height:1.4}
 .anb .anb-g{display:grid;gap:1px;position:relative;width:max-content;font-size:13px;line-height:1.2}
 .anb .anb-r{display:contents}
-.anb .anb-ax{grid-column:1/-1;display:flex;gap:12px;justify-content:space-between;font-size:11px;white-space:nowrap;padding-bottom:2px}
+.anb .anb-ax{grid-column:1/-1;width:0;min-width:100%;display:flex;gap:12px;justify-content:space-between;font-size:11px;white-space:nowrap;padding-bottom:2px}
 .anb .anb-ax span:first-child{color:var(--q)}
 .anb .anb-ax span:last-child{color:var(--k)}
 .anb .anb-c{display:flex;align-items:center;justify-content:center;height:var(--ch);border-radius:2px;font-variant-numeric:tabular-nums;cursor:default;user-select:none;font-size:var(--cf,12.5px);white-space:nowrap}
@@ -185,7 +186,7 @@ export function theme() {
   return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-export function frame({model, el}, {name, title, caption, alt}) {
+export function frame({model, el}, {name, title, caption, alt, css}) {
   const stop = new AbortController(), bound = new Set(), changed = new Set(), cleanups = [];
   const motion = matchMedia("(prefers-reduced-motion: reduce)");
   const titleId = uid();
@@ -196,6 +197,7 @@ export function frame({model, el}, {name, title, caption, alt}) {
     attr: (node, key, msg) => bind(node, key, msg),
     listen: (target, event, fn, options) => target.addEventListener(event, fn, {...options, signal: stop.signal}),
     onChange: fn => changed.add(fn),
+    retext: () => bound.forEach(b => { if (b.live) b.apply(); }),
     set(traits) { for (const [key, value] of Object.entries(traits)) model.set(key, value); model.save_changes(); },
     say: msg => { message = msg; const s = ui.t(msg); if (say.textContent !== s) say.textContent = s; },
     colour: (map, v, min, max) => `rgb(${rgb(map, ui.theme, v, min, max)})`,
@@ -207,7 +209,7 @@ export function frame({model, el}, {name, title, caption, alt}) {
     const apply = () => { const s = ui.t(msg); if (key) node.setAttribute(key, s); else if (node.textContent !== s) node.textContent = s; };
     // one binding per node and attribute: a new message replaces the old one
     for (const b of bound) if (b.node === node && b.key === key) bound.delete(b);
-    if (typeof msg === "object" || typeof msg === "function") bound.add({node, key, apply});
+    if (typeof msg === "object" || typeof msg === "function") bound.add({node, key, apply, live: typeof msg === "function"});
     apply();
     return node;
   }
@@ -266,6 +268,7 @@ export function frame({model, el}, {name, title, caption, alt}) {
   ui.root = h("section", {class: "anb", "aria-labelledby": titleId},
     h("div", {class: "anb-head"}, ui.text(heading, title), h("div", {class: "anb-save"}, save("svg"), save("png"))),
     ui.controls, ui.figure, say);
+  if (css) ui.root.prepend(h("style", {}, css));
   if (caption) ui.root.append(ui.text(h("p", {class: "anb-cap"}), caption));
   if (alt) ui.root.append(ui.text(h("p", {class: "anb-hid"}), alt));
   ui.root.append(tip);
@@ -273,9 +276,9 @@ export function frame({model, el}, {name, title, caption, alt}) {
   paint();
   // The style sheet once per document or shadow root; into the widget itself while it is not yet attached.
   const home = el.getRootNode(), inDocument = home === document || home instanceof ShadowRoot;
-  const sheet = () => h("style", {"data-anb": "1"}, CSS);
-  if (!inDocument) ui.root.prepend(sheet());
-  else if (!home.querySelector("style[data-anb]:not(.anb *)")) (home.head ?? home).append(sheet());
+  const sheet = h("style", {"data-anb": ""}, CSS);
+  if (!inDocument) ui.root.prepend(sheet);
+  else if (!home.querySelector("style[data-anb]:not(.anb *)")) (home.head ?? home).append(sheet);
   el.append(ui.root);
 
   // Controls.

@@ -3,7 +3,7 @@ import {h} from "./dom.js";
 
 // A matrix as a grid: queries are rows, keys are columns, the axes say so.
 //   rows, cols: messages; rowAxis, colAxis: messages (default query and key; null leaves an axis out); label: accessible name and title (showLabel)
-//   scale: {map, min, max}; digits; cell: {min, max, height, label} in px; editable: {step, min, max, onInput(row, col, value)}
+//   scale: {map, min, max}; digits; cell: {min, max, height, numbers} in px (numbers: the least size that shows them), or {size} for matrices that stand side by side; editable: {step, min, max, onInput(row, col, value)}
 //   describe(row, col, value) -> message for tooltip, live region and screen reader; onPick(row, col); onHover(row, col) or onHover(null)
 // -> {el, set(values, {min, max} = {}), emphasise({row, col}), mask(fn(row, col)), gold(fn(row, col)), cell(row, col)}
 //   values: a flat array, row after row. Not finite values and masked cells are hatched.
@@ -90,7 +90,7 @@ export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scal
   // Cell size from the width there is; long column labels are turned.
   function fit(width) {
     const side = Math.max(...sides.map(node => node.scrollWidth), 20), low = cell.min ?? 11, high = cell.max ?? 46;
-    const size = Math.max(low, Math.min(high, Math.floor((width - 8 - Math.min(96, side)) / C) - 1));
+    const size = Math.max(low, Math.min(cell.size ?? high, Math.floor((width - 8 - Math.min(96, side)) / C) - 1));
     const key = `${size}`;
     if (key === state) return;
     state = key;
@@ -105,8 +105,9 @@ export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scal
     if (scroll.scrollWidth > scroll.clientWidth + 1) { scroll.tabIndex = 0; scroll.setAttribute("role", "group"); ui.attr(scroll, "aria-label", label); } else { scroll.removeAttribute("tabindex"); scroll.removeAttribute("role"); scroll.removeAttribute("aria-label"); }
     draw(true);
   }
-  ui.onResize(el, fit);
-  ui.onChange(() => { state = ""; draw(true); if (el.clientWidth) fit(el.clientWidth); });
+  const host = cell.size ? ui.figure : el;
+  ui.onResize(host, fit);
+  ui.onChange(() => { state = ""; draw(true); if (host.clientWidth) fit(host.clientWidth); });
 
   return {
     el, grid,
