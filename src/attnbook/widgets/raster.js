@@ -9,7 +9,7 @@ export function raster(ui, {rows, cols, scale, label, rowAxis, colAxis, width = 
   const canvas = ui.attr(h("canvas", {role: "img", style: {width: "100%", height, display: "block", "image-rendering": "pixelated", "border-radius": "2px", cursor: onPick ? "pointer" : "default"}}), "aria-label", label);
   const box = h("div", {style: {position: "relative", flex: "1 1 0", "min-width": "0", "max-width": width}}, canvas);
   const side = h("div", {"aria-hidden": "true", style: {position: "relative", width: rowTicks.length ? "26px" : "0", flex: "none", "font-size": "11px", color: "var(--dim)"}});
-  const axes = h("div", {class: "anb-ax", "aria-hidden": "true", style: {"max-width": `calc(${width} + 26px)`}}, ui.text(h("span"), rowAxis), ui.text(h("span"), colAxis));
+  const axes = h("div", {class: "anb-ax", "aria-hidden": "true"}, ui.text(h("span"), rowAxis), ui.text(h("span"), colAxis));
   let values = [], bands = [];
   const draw = () => {
     canvas.width = cols; canvas.height = rows;
@@ -38,7 +38,7 @@ export function raster(ui, {rows, cols, scale, label, rowAxis, colAxis, width = 
   if (onPick) ui.listen(canvas, "click", event => onPick(...at(event)));
   ui.onChange(draw);
   return {
-    el: h("div", {class: "anb-m"}, axes, h("div", {style: {display: "flex"}}, side, box)),
+    el: h("div", {class: "anb-m", style: {"max-width": `calc(${width} + ${rowTicks.length ? 26 : 0}px)`}}, axes, h("div", {style: {display: "flex"}}, side, box)),
     set(next, size) { values = next; if (size) ({rows, cols} = size); draw(); },
     mark(next) {
       while (bands.length < next.length) { bands.push(h("div", {class: "anb-band", "aria-hidden": "true"})); box.append(bands.at(-1)); }

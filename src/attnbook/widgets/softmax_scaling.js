@@ -111,7 +111,7 @@ function render({model, el}) {
   });
   const keys = ui.slider({label: {zh: "键的个数 n", en: "number of keys n"}, min: 2, max: KEYS, value: get("num_keys"), onInput: n => ui.set({num_keys: n})});
   const scaled = ui.toggle({label: {zh: "除以 √d_k", en: "divide by √d_k"}, value: get("scaled"), onChange: on => ui.set({scaled: on})});
-  const sorted = ui.toggle({label: {zh: "按权重排序", en: "sort by weight"}, value: get("sort_keys"), onChange: on => ui.set({sort_keys: on})});
+  const sorted = ui.toggle({label: {zh: "按权重排序", en: "sorted"}, value: get("sort_keys"), onChange: on => ui.set({sort_keys: on})});
   const again = ui.button({label: {zh: "重新抽样", en: "new draw"}, onClick: () => ui.set({seed: (get("seed") + 1) % 2 ** 31})});
   ui.controls.append(size.el, scaled.el, keys.el, sorted.el, again.el);
 
