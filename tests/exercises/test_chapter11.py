@@ -144,7 +144,7 @@ def test_attention_that_scales_its_argument_in_place():
 
 
 @pytest.mark.parametrize(
-    "answer", [[0.67, 0.24, 0.09], (0.665, 0.245, 0.090), torch.tensor([0.6652, 0.2447, 0.09])]
+    "answer", [[0.24, 0.09, 0.67], (0.245, 0.090, 0.665), torch.tensor([0.2447, 0.09, 0.6652])]
 )
 def test_hand_example_solution(answer):
     assert verdict("chapter11.hand_example", answer).passed
@@ -153,15 +153,15 @@ def test_hand_example_solution(answer):
 @pytest.mark.parametrize(
     ("answer", "misconception"),
     [
-        ([0.87, 0.12, 0.02], "no scale"),
-        ([0.51, 0.31, 0.19], "divided by d_k"),
-        ([4, 2, 0], "raw scores"),
-        ([2, 1, 0], "scaled scores"),
-        ([0.67, 0.33, 0], "divided by the sum"),
-        ([7.389, 2.718, 1], "not normalised"),
-        ([0.7, 0.2, 0.1], "rounded too much"),
-        ([0.67, 0.24, 0.24], "weights do not sum to 1"),
-        ([0.24, 0.67, 0.09], None),
+        ([0.12, 0.02, 0.87], "no scale"),
+        ([0.31, 0.19, 0.51], "divided by d_k"),
+        ([2, 0, 4], "raw scores"),
+        ([1, 0, 2], "scaled scores"),
+        ([0.33, 0, 0.67], "divided by the sum"),
+        ([2.718, 1, 7.389], "not normalised"),
+        ([0.2, 0.1, 0.7], "rounded too much"),
+        ([0.24, 0.24, 0.67], "weights do not sum to 1"),
+        ([0.09, 0.24, 0.67], None),
     ],
 )
 def test_hand_example_names_the_misconception(answer, misconception):

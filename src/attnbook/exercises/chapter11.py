@@ -9,9 +9,9 @@ from attnbook.attention import causal_mask, masked_softmax, scaled_dot_product_a
 from attnbook.exercises.core import Exercise, Slip, Symptom
 
 # Numbers for the example by hand: d_k = 4, and every score is an even number.
-HAND_QUERY = torch.tensor([1.0, 0.0, 1.0, 2.0])
-HAND_KEYS = torch.tensor([[2.0, 1.0, 0.0, 1.0], [0.0, 1.0, 2.0, 0.0], [0.0, 3.0, 0.0, 0.0]])
-_HAND_SCORES = HAND_KEYS @ HAND_QUERY  # 4, 2, 0
+HAND_QUERY = torch.tensor([1.0, 1.0, 1.0, 1.0])
+HAND_KEYS = torch.tensor([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
+_HAND_SCORES = HAND_KEYS @ HAND_QUERY  # 2, 0, 4
 
 
 def softmax_jacobian(p: Tensor) -> Tensor:
@@ -97,7 +97,11 @@ def _normal(seed: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tenso
 
 
 def _attention_cases():
-    small = torch.tensor([[1.0, 0, 1, 2], [0, 1, 1, 0]]), HAND_KEYS, torch.tensor([[1.0, 0], [0, 1], [2, 2]])
+    small = (
+        torch.tensor([[1.0, 0, 1, 2], [0, 1, 1, 0]]),
+        torch.tensor([[2.0, 1, 0, 1], [0, 1, 2, 0], [0, 3, 0, 0]]),
+        torch.tensor([[1.0, 0], [0, 1], [2, 2]]),
+    )
     heads = _normal(1, 2, 2, 3, 5), _normal(2, 2, 2, 4, 5), _normal(3, 2, 2, 4, 6)
     double = tuple(_normal(seed, 2, 4, 6, dtype=torch.float64) for seed in (4, 5, 6))
     some = torch.tensor([[True, False, True], [False, True, True]])
@@ -120,7 +124,7 @@ EXERCISES = [
         returns=("output", "weights"),
         cases=_attention_cases(),
         shown=(
-            "三行就是注意力的全部：缩放后的分数、带掩码的 softmax、对 value 加权求和。",
+            "三行就是注意力的全部：缩放后的分数、带掩码的 softmax、对值加权求和。",
             "Three lines are all of attention: scaled scores, a masked softmax, a weighted sum of the "
             "values.",
         ),
@@ -142,7 +146,7 @@ EXERCISES = [
             Slip(
                 "root of the number of keys",
                 _divided_by_root_of_keys,
-                "缩放用错了维度：点积是对特征求和，和有多少个 key 无关。",
+                "缩放用错了维度：点积是对特征求和，和有多少个键无关。",
                 "The scale takes the wrong dimension: a dot product sums over features, however many keys "
                 "there are.",
             ),
@@ -162,7 +166,7 @@ EXERCISES = [
             Slip(
                 "softmax over the queries",
                 _softmax_over(-2),
-                "softmax 沿着 query 的方向做了：现在每一列之和为 1。应该是每个 query 把 1 分给各个 key。",
+                "softmax 沿着 查询的方向做了：现在每一列之和为 1。应该是每个查询把 1 分给各个键。",
                 "The softmax runs over the queries: each column sums to 1. It is each query that shares "
                 "out 1 among the keys.",
             ),
@@ -175,7 +179,7 @@ EXERCISES = [
             Slip(
                 "mask after softmax",
                 _mask_after_softmax,
-                "掩码在 softmax 之后才乘上去，被遮住的 key 已经分走了一份权重，剩下的加起来不到 1。",
+                "掩码在 softmax 之后才乘上去，被遮住的键已经分走了一份权重，剩下的加起来不到 1。",
                 "The mask is multiplied in after the softmax: hidden keys have already taken their share, "
                 "and what is left sums to less than 1.",
             ),
@@ -196,7 +200,7 @@ EXERCISES = [
             Slip(
                 "NaN where nothing may be attended",
                 _nan_row,
-                "只剩一处：某个 query 什么都不能看时，整行都是 −∞，softmax 算出 0/0，得到 NaN。"
+                "只剩一处：某个查询什么都不能看时，整行都是 −∞，softmax 算出 0/0，得到 NaN。"
                 "这样的行应该是 0。",
                 "One thing is left: a query that may attend to nothing has a row of −∞, of which the "
                 "softmax makes 0/0 = NaN. Such a row should be zeros.",
@@ -204,7 +208,7 @@ EXERCISES = [
             Slip(
                 "uniform where nothing may be attended",
                 _uniform_row,
-                "只剩一处：某个 query 什么都不能看时，它把权重平均分给了本该遮住的 key。这样的行应该是 0。",
+                "只剩一处：某个查询什么都不能看时，它把权重平均分给了本该遮住的键。这样的行应该是 0。",
                 "One thing is left: a query that may attend to nothing spreads its weight evenly over keys "
                 "that it must not see. Such a row should be zeros.",
             ),
@@ -223,7 +227,7 @@ EXERCISES = [
             Slip(
                 "softmax over dim 1",
                 _softmax_over(1),
-                "没有 batch 时是对的；有了 batch 和多个头，第 1 维就不再是 key 了。从后往前数维度。",
+                "没有 batch 时是对的；有了 batch 和多个头，第 1 维就不再是键了。从后往前数维度。",
                 "Right without a batch; but with a batch and heads, dimension 1 is no longer the keys. "
                 "Count dimensions from the end.",
             ),
@@ -242,7 +246,7 @@ EXERCISES = [
                 lambda output, weights, query, key, value, *mask: torch.allclose(
                     output, weights @ value.double(), atol=1e-4, equal_nan=True
                 ),
-                "输出和权重对不上：输出的每一行应该是各个 value 按这一行权重的加权和。",
+                "输出和权重对不上：输出的每一行应该是各个值按这一行权重的加权和。",
                 "Output and weights do not fit together: each row of the output should be the sum of the "
                 "values, weighted by that row of the weights.",
             ),
@@ -285,7 +289,7 @@ EXERCISES = [
             Slip(
                 "divided by the sum",
                 _HAND_SCORES / _HAND_SCORES.sum(),
-                "这是分数除以分数之和，没有取指数。那样分数为 0 的 key 永远得不到权重，负的分数更说不通。",
+                "这是分数除以分数之和，没有取指数。那样分数为 0 的键 永远得不到权重，负的分数更说不通。",
                 "These are scores divided by their sum, without the exponential. A key of score 0 would "
                 "never get any weight, and negative scores would make no sense.",
             ),
@@ -297,7 +301,7 @@ EXERCISES = [
             ),
             Slip(
                 "rounded too much",
-                torch.tensor([0.7, 0.2, 0.1]),
+                torch.tensor([0.2, 0.1, 0.7]),
                 "思路对了，只是舍入太粗：请给出至少两位小数。",
                 "The idea is right, only rounded too much: give at least two decimals.",
             ),
@@ -450,7 +454,7 @@ EXERCISES = [
             (torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]]),),
         ],
         shown=(
-            "熵是注意力“分散程度”的一个数：n 个 key 上完全平均时是 log n，只看一个时是 0。",
+            "熵是注意力“分散程度”的一个数：n 个键上完全平均时是 log n，只看一个时是 0。",
             "Entropy measures in one number how spread out attention is: log n when even over n keys, 0 "
             "when on one.",
         ),
@@ -476,32 +480,32 @@ EXERCISES = [
             Slip(
                 "mean",
                 lambda weights: torch.special.entr(weights).mean(dim=-1),
-                "取了平均而不是求和：这样熵会随 key 的个数变小。",
+                "取了平均而不是求和：这样熵会随 键的个数变小。",
                 "A mean was taken in place of the sum: so the entropy shrinks with the number of keys.",
             ),
             Slip(
                 "sum over the queries",
                 lambda weights: torch.special.entr(weights).sum(dim=-2),
-                "求和的方向错了：每个 query（每一行）有一个熵，应该对 key 求和。",
+                "求和的方向错了：每个查询（每一行）有一个熵，应该对键求和。",
                 "The sum runs over the wrong axis: each query (each row) has an entropy, so sum over the "
                 "keys.",
             ),
             Slip(
                 "sum over dim 1",
                 lambda weights: torch.special.entr(weights).sum(dim=1),
-                "没有 batch 时是对的；有了 batch，第 1 维就不再是 key 了。从后往前数维度。",
+                "没有 batch 时是对的；有了 batch，第 1 维就不再是键了。从后往前数维度。",
                 "Right without a batch; with a batch, dimension 1 is no longer the keys. Count from the end.",
             ),
             Slip(
                 "sum over everything",
                 lambda weights: torch.special.entr(weights).sum(),
-                "所有的行加在了一起；每个 query 应该各有一个数。",
+                "所有的行加在了一起；每个查询应该各有一个数。",
                 "All rows were added up; each query should have a number of its own.",
             ),
             Slip(
                 "not summed",
                 torch.special.entr,
-                "每一项都对了，还差对 key 求和。",
+                "每一项都对了，还差对键求和。",
                 "Each term is right; they are still to be summed over the keys.",
             ),
             Slip(
@@ -517,7 +521,7 @@ EXERCISES = [
                 lambda result, weights: bool(
                     ((result > -1e-4) & (result < math.log(weights.shape[-1]) + 1e-4)).all()
                 ),
-                "熵应该在 0 和 log(key 的个数) 之间，你的结果越界了：",
+                "熵应该在 0 和 log(键的个数) 之间，你的结果越界了：",
                 "Entropy lies between 0 and the logarithm of the number of keys, and here it does not:",
             ),
         ],
