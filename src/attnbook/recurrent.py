@@ -294,7 +294,8 @@ class _Recurrent(nn.Module):
             return [(zeros,) * len(self.state_parts)] * len(self.cells)
         parts = (state,) if len(self.state_parts) == 1 else state
         if not isinstance(parts, tuple) or len(parts) != len(self.state_parts):
-            raise TypeError(f"state: expected the pair (h, c), found {type(state).__name__}")
+            found = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else type(parts).__name__
+            raise TypeError(f"state: expected the pair (h, c), found {found}")
         for name, part in zip(self.state_parts, parts, strict=True):
             check_tensor(f"state {name}", part, *shape)
             self._check_dtype(f"state {name}", part)
