@@ -67,6 +67,13 @@ def check_ids(name: str, value: Tensor, size: int | None, *shape: int | str) -> 
         )
 
 
+def check_tokens(name: str, value: Tensor, size: int, *shape: int | str) -> None:
+    """As `check_ids`, for what a model reads: at least one sequence of at least one token."""
+    check_ids(name, value, size, *shape)
+    if not value.numel():
+        raise ValueError(f"{name}: expected at least one token, found shape {tuple(value.shape)}")
+
+
 def check_broadcast(**shapes: torch.Size) -> None:
     """The leading dimensions, given by name, must broadcast: `check_broadcast(query=query.shape[:-2], …)`."""
     try:
