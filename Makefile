@@ -1,0 +1,81 @@
+# Every command that readers and maintainers need; `make help` lists them. Nothing but make and Python ≥ 3.11 has
+# to be there: the first command makes the environment .venv.
+
+PYTHON ?= python3
+TORCH ?= 2.13.0
+VENV := .venv
+OLDEST := .venv-oldest
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+OLDEST_STAMP := $(OLDEST)/.installed-torch-$(TORCH)
+PORT ?= 8000
+
+.DEFAULT_GOAL := help
+.PHONY: help book test lint unit nbval site-test lab serve notebooks bench clean test-oldest
+.DELETE_ON_ERROR:
+
+help: ## List the commands
+	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 14
+
+# $(call environment,FOLDER): a virtual environment in FOLDER, with a clear message if Python is too old.
+define environment
+"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+  echo 'attnbook needs Python 3.11 or newer as "$(PYTHON)"; name another one: make PYTHON=python3.12 ...' >&2; exit 1; }
+[ -x "$(1)/bin/python" ] || "$(PYTHON)" -m venv "$(1)"
+endef
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(call environment,$(VENV))
+	"$(BIN)/python" -m pip install --quiet --upgrade pip
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[book,test]'
+	@touch "$@"
+
+book: $(STAMP) ## Build the book in both languages into build/site
+	"$(BIN)/python" -m attnbook.book
+
+notebooks: $(STAMP) ## Write only the notebooks of each language
+	"$(BIN)/python" -m attnbook.book --notebooks
+
+test: ## Everything: lint, unit, nbval, book, site-test
+	$(MAKE) lint
+	$(MAKE) unit
+	$(MAKE) nbval
+	$(MAKE) book
+	$(MAKE) site-test
+
+lint: $(STAMP) ## Style of code and notebooks (ruff)
+	"$(BIN)/ruff" check .
+	"$(BIN)/ruff" format --check .
+
+unit: $(STAMP) ## Unit, property and bilingual tests
+	"$(BIN)/python" -m pytest -n auto --dist loadfile --ignore=tests/book/test_site.py
+
+nbval: $(STAMP) ## Execute every chapter and compare marked outputs
+	"$(BIN)/python" -m pytest --nbval-lax -n 2 --dist loadfile chapters
+
+site-test: $(STAMP) ## Browser tests of the built site (after make book)
+	"$(BIN)/python" -m pytest tests/book/test_site.py
+
+lab: $(STAMP) ## Open the chapters in JupyterLab
+	"$(BIN)/jupyter" lab chapters
+
+serve: $(STAMP) ## Serve build/site at http://localhost:8000
+	@[ -f build/site/index.html ] || $(MAKE) book
+	"$(BIN)/python" -m http.server --bind 127.0.0.1 --directory build/site $(PORT)
+
+bench: $(STAMP) ## Run the benchmarks
+	@for file in benchmarks/*.py; do echo "== $$file"; "$(BIN)/python" "$$file" || exit 1; done
+
+$(OLDEST_STAMP): pyproject.toml
+	@$(call environment,$(OLDEST))
+	"$(OLDEST)/bin/python" -m pip install --quiet --upgrade pip
+	"$(OLDEST)/bin/python" -m pip install --quiet -e '.[test]' ipykernel pyyaml \
+	  anywidget==0.9.21 ipywidgets==7.7.1 plotly==5.24.1 'numpy==2.1.*' 'torch==$(TORCH)'
+	@touch "$@"
+
+test-oldest: $(OLDEST_STAMP) ## Unit tests and chapters on the versions that Colab has
+	"$(OLDEST)/bin/python" -m pytest --ignore=tests/book --ignore=tests/test_bilingual.py
+	"$(OLDEST)/bin/python" -m pytest --nbval-lax -n 2 --dist loadfile chapters
+
+clean: ## Remove everything that was built; environments stay
+	rm -rf build dist _build .pytest_cache .ruff_cache .hypothesis

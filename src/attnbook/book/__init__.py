@@ -1,0 +1,68 @@
+"""The Sphinx extension behind the book: two languages from one notebook, no kernel, no network.
+
+Each concern has its own module; `setup` connects them. `python -m attnbook.book` builds the whole site.
+
+| module | concern |
+|---|---|
+| `language` | which cells a page shows; anchors that both languages share |
+| `execution` | running notebooks once for both languages; errors that name the cell |
+| `strings` | titles, captions and the theme's words in the page's language |
+| `assets` | style sheet, scripts and MathJax from this machine, nothing from another host |
+| `widgets` | anywidgets that run in the page without a kernel |
+| `plotly` | figures that load plotly.js only when they come into view |
+| `search` | finding Chinese words |
+| `pages` | page header: language switch, download, Colab; `<html lang>`, alternates |
+| `notebooks` | one notebook per language for Colab and Jupyter |
+| `repository` | everything that depends on the repository's address |
+| `links`, `landing`, `build` | checking links, the landing page, building both languages |
+| `bilingual`, `glossary` | checks that both languages say the same |
+"""
+
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+from . import assets, citations, execution, language, notebooks, pages, plotly, search, strings, widgets
+
+HERE = Path(__file__).parent
+
+
+def configure(app: Sphinx, config: Config) -> None:
+    """Event `config-inited`: settle the language and everything that follows from it."""
+    config.attnbook_language = language.current_language()
+    config.language = language.SPHINX_LANGUAGE[config.attnbook_language]
+    # Jupyter Book turns every script below a configured static folder into a script of every page, so ours is
+    # added after it has looked.
+    config.html_static_path.append(str(HERE / "static"))
+    config.templates_path.insert(0, str(HERE / "templates"))
+    strings.configure(config)
+    search.configure(app, config)
+    citations.configure(config)
+    execution.configure(app, config)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx's entry point."""
+    app.add_config_value("attnbook_language", "zh", "env")
+    # The languages that are built side by side; the language switch is shown if there is more than one.
+    app.add_config_value("attnbook_editions", [], "html")
+    app.add_config_value("attnbook_cache_folder", "", "html")  # executed notebooks, if a site build chose it
+    app.add_config_value("comments_config", {}, "html")  # Jupyter Book sets it for an extension that we leave out
+    app.add_config_value("attnbook_notebooks_branch", "notebooks", "html")
+    # After sphinx_external_toc (900), which reads _toc.yml.
+    app.connect("config-inited", configure, priority=950)
+    app.connect("env-before-read-docs", execution.run_notebooks)
+    app.connect("source-read", language.read_source)
+    app.add_transform(language.AnchorHeadings)
+    app.connect("html-page-context", pages.complete_context, priority=400)  # before the theme
+    app.connect("html-page-context", widgets.move_out, priority=900)
+    app.connect("html-page-context", plotly.count_figures, priority=900)
+    app.connect("build-finished", assets.copy_libraries)
+    app.connect("build-finished", notebooks.write_all)
+    app.connect(
+        "build-finished", pages.write_index, priority=400
+    )  # before sphinx_external_toc writes a bare one
+    assets.add_page_assets(app)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,7 @@
+"""`python -m attnbook.book` builds the site."""
+
+import sys
+
+from .build import main
+
+sys.exit(main())

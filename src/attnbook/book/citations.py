@@ -1,0 +1,115 @@
+"""Citations by author and year, as each language writes them, in the book and in the reader's notebooks."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pybtex.database
+import pybtex.plugin
+from pybtex.database import Entry
+from sphinx.config import Config
+from sphinxcontrib.bibtex.plugin import register_plugin
+from sphinxcontrib.bibtex.style.referencing import BracketStyle, PersonStyle
+from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
+
+# Words and marks between the parts of a citation.
+MARKS = {
+    "zh": {"left": "（", "right": "）", "sep": "；", "and": " 与 ", "other": " 等", "year": "，", "text": ""},
+    "en": {
+        "left": "(",
+        "right": ")",
+        "sep": "; ",
+        "and": " and ",
+        "other": " et al.",
+        "year": ", ",
+        "text": " ",
+    },
+}
+
+
+def _brackets(language: str) -> BracketStyle:
+    marks = MARKS[language]
+    return BracketStyle(left=marks["left"], right=marks["right"], sep=marks["sep"])
+
+
+def _persons(language: str) -> PersonStyle:
+    return PersonStyle(sep2=MARKS[language]["and"], other=MARKS[language]["other"])
+
+
+@dataclass
+class ChineseReferences(AuthorYearReferenceStyle):
+    """（Vaswani 等，2017）; in the text: Vaswani 等（2017）."""
+
+    bracket_textual: BracketStyle = field(default_factory=lambda: _brackets("zh"))
+    bracket_parenthetical: BracketStyle = field(default_factory=lambda: _brackets("zh"))
+    person: PersonStyle = field(default_factory=lambda: _persons("zh"))
+    author_year_sep: str = MARKS["zh"]["year"]
+    text_reference_sep: str = MARKS["zh"]["text"]
+
+
+@dataclass
+class EnglishReferences(AuthorYearReferenceStyle):
+    """(Vaswani et al., 2017); in the text: Vaswani et al. (2017)."""
+
+    bracket_textual: BracketStyle = field(default_factory=lambda: _brackets("en"))
+    bracket_parenthetical: BracketStyle = field(default_factory=lambda: _brackets("en"))
+    person: PersonStyle = field(default_factory=lambda: _persons("en"))
+
+
+STYLES = {"zh": ChineseReferences, "en": EnglishReferences}
+for _language, _style in STYLES.items():
+    register_plugin("sphinxcontrib.bibtex.style.referencing", f"attnbook_{_language}", _style)
+
+
+def configure(config: Config) -> None:
+    """Cite in the page's language."""
+    config.bibtex_reference_style = f"attnbook_{config.attnbook_language}"
+
+
+@cache
+def load_references(path: Path) -> dict[str, Entry]:
+    """The entries of a BibTeX file by key."""
+    return dict(pybtex.database.parse_file(str(path)).entries)
+
+
+def authors(entry: Entry, language: str) -> str:
+    """`Vaswani et al.`, `Hochreiter and Schmidhuber`, `Elman`."""
+    names = [" ".join(person.prelast_names + person.last_names) for person in entry.persons["author"]]
+    marks = MARKS[language]
+    if len(names) > 2:
+        return names[0] + marks["other"]
+    return marks["and"].join(names)
+
+
+def cite(entries: list[Entry], role: str, language: str) -> str:
+    """Markdown for the roles `cite:p` (in brackets) and `cite:t` (in the text), linked where there is an address."""
+    marks = MARKS[language]
+    parts = []
+    for entry in entries:
+        name, year = authors(entry, language), entry.fields["year"]
+        if role == "cite:t":
+            text = f"{name}{marks['text']}{marks['left']}{year}{marks['right']}"
+        else:
+            text = f"{name}{marks['year']}{year}"
+        url = address(entry)
+        parts.append(f"[{text}]({url})" if url else text)
+    joined = marks["sep"].join(parts)
+    return joined if role == "cite:t" else f"{marks['left']}{joined}{marks['right']}"
+
+
+def address(entry: Entry) -> str:
+    """Where to read the work: its arXiv page, its DOI, or its `url`."""
+    if "eprint" in entry.fields:
+        return f"https://arxiv.org/abs/{entry.fields['eprint']}"
+    if "doi" in entry.fields:
+        return f"https://doi.org/{entry.fields['doi']}"
+    return entry.fields.get("url", "")
+
+
+def reference_list(entries: dict[str, Entry]) -> str:
+    """A Markdown list of works, sorted by author and year."""
+    style = pybtex.plugin.find_plugin("pybtex.style.formatting", "plain")()
+    backend = pybtex.plugin.find_plugin("pybtex.backends", "markdown")()
+    return "\n".join(
+        f"- {entry.text.render(backend)}" for entry in style.format_entries(list(entries.values()))
+    )

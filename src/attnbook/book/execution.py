@@ -1,0 +1,153 @@
+"""Runs notebooks, each once for both languages, and says which cell failed.
+
+Outputs are kept by jupyter-cache, keyed by the code cells. They also depend on the package: so each state of
+`src/attnbook` (without the book's own code) and of the libraries that make outputs has its own cache folder.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import nbformat
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+
+from .errors import BookError, cell_name
+from .language import language_pairs
+from .widgets import STATE, saved_errors
+
+PACKAGE = Path(__file__).parents[1]
+LIBRARIES = ("torch", "numpy", "anywidget", "ipywidgets", "plotly")
+KEPT_FOLDERS = 2  # states of the package whose outputs are kept
+logger = logging.getLogger(__name__)
+
+
+def fingerprint(package: Path = PACKAGE) -> str:
+    """A hash of everything but the notebook itself that its outputs depend on."""
+    digest = hashlib.sha256(sys.version.encode())
+    for library in LIBRARIES:
+        try:
+            digest.update(f"{library}={version(library)}".encode())
+        except PackageNotFoundError:
+            digest.update(f"{library} is missing".encode())
+    for path in sorted(package.rglob("*")):
+        inside = path.relative_to(package)
+        if path.is_file() and inside.parts[0] != "book" and "__pycache__" not in inside.parts:
+            digest.update(inside.as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder(parent: Path) -> Path:
+    """The folder for the present state of the package; folders of older states are removed."""
+    folder = parent / fingerprint()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    others = sorted(
+        (p for p in parent.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime, reverse=True
+    )
+    for old in others[KEPT_FOLDERS:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+def configure(app: Sphinx, config: Config) -> None:
+    """Point myst-nb at the cache folder of the present package."""
+    if config.nb_execution_mode == "cache":
+        parent = Path(app.srcdir, config.nb_execution_cache_path or "build/.jupyter_cache")
+        config.nb_execution_cache_path = config.attnbook_cache_folder or str(cache_folder(parent))
+    config.nb_ipywidgets_js = {"widget-host.js": {"defer": "defer"}}
+
+
+def run_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+    """Event `env-before-read-docs`: execute what is to be read and not in the cache."""
+    if app.config.nb_execution_mode != "cache":
+        return
+    paths = [Path(env.doc2path(docname)) for docname in docnames]
+    execute(
+        [path for path in paths if path.suffix == ".ipynb"],
+        root=Path(app.srcdir),
+        folder=Path(app.config.nb_execution_cache_path),
+        timeout=app.config.nb_execution_timeout,
+        say=logger.info,
+    )
+
+
+def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=print) -> dict[str, float]:
+    """Execute every notebook that is not in the cache; seconds by name. `BookError` names the failing cell."""
+    cache = get_cache(str(folder))
+    seconds = {}
+    for path in paths:
+        name = path.relative_to(root).as_posix()
+        notebook = read_notebook(path, name)
+        language_pairs(notebook.cells, name)  # no minute is spent on running what cannot be built
+        if is_cached(cache, notebook):
+            continue
+        say(f"running {name} ...")
+        start = time.perf_counter()
+        run(notebook, name, cwd=path.parent, timeout=timeout)
+        seconds[name] = time.perf_counter() - start
+        say(f"running {name} took {seconds[name]:.1f} s")
+        bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds[name]})
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    return seconds
+
+
+def read_notebook(path: Path, name: str) -> nbformat.NotebookNode:
+    try:
+        return nbformat.read(path, as_version=4)
+    except (OSError, nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+        raise BookError(f"{name}: expected a notebook, found {error}") from error
+
+
+def is_cached(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> bool:
+    try:
+        cache.match_cache_notebook(notebook)
+    except KeyError:
+        return False
+    return True
+
+
+def run(notebook: nbformat.NotebookNode, name: str, cwd: Path, timeout: int) -> None:
+    """Execute `notebook` in place; `BookError` for a cell that fails, hangs, kills its kernel or hides an error."""
+    client = NotebookClient(
+        notebook,
+        timeout=timeout,
+        resources={"metadata": {"path": str(cwd)}},
+        store_widget_state=True,
+        record_timing=False,  # times would become part of the cache's key
+        extra_arguments=["--log-level=ERROR"],  # the kernel warns about a connection that never leaves this machine
+    )
+    # Figures as JSON only: the default also stores a script that asks another host for plotly.js.
+    environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}
+    try:
+        client.execute(env=environment)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        index = failing_cell(notebook)
+        where = cell_name(name, index, notebook.cells[index])
+        what = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
+        raise BookError(f"{where} failed: {what}\n{notebook.cells[index].source}") from error
+    widgets = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+    for message in saved_errors(widgets):
+        raise BookError(f"{name}: a widget's output holds an error: {message}")
+
+
+def failing_cell(notebook: nbformat.NotebookNode) -> int:
+    """Index of the cell that stopped the run: the one with an error output, else the last that was started."""
+    code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
+    for index in code:
+        if any(output.output_type == "error" for output in notebook.cells[index].outputs):
+            return index
+    started = [i for i in code if notebook.cells[i].execution_count is not None]
+    after = [i for i in code if not started or i > started[-1]]
+    return after[0] if after else code[-1]

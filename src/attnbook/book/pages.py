@@ -1,0 +1,58 @@
+"""Page header and head: language switch, download and Colab links, `<html lang>`, alternates."""
+
+import html
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+from .language import HTML_LANGUAGE, LANGUAGES
+from .repository import find_repository
+from .strings import template_translator
+
+NAMES = {"zh": "中文", "en": "English"}
+
+
+def complete_context(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    """Event `html-page-context`: what `templates/` need for one page."""
+    language = app.config.attnbook_language
+    context["language"] = HTML_LANGUAGE[language]
+    context |= template_translator(language, app.translator.gettext)
+    root = context["content_root"]
+    editions = [
+        {
+            "code": HTML_LANGUAGE[code],
+            "name": NAMES[code],
+            "current": code == language,
+            "url": f"{root}../{code}/{pagename}.html",
+        }
+        for code in LANGUAGES
+        if code in app.config.attnbook_editions
+    ]
+    page = {"editions": editions if len(editions) > 1 else [], "home": f"{root}../index.html"}
+    if app.env.doc2path(pagename).endswith(".ipynb") and pagename in app.env.found_docs:
+        notebook = f"{Path(pagename).name}.ipynb"
+        page["notebook"] = f"{root}notebooks/{notebook}"
+        page["notebook_name"] = notebook
+        repository = find_repository(app.config)
+        if repository:
+            page["colab"] = repository.colab(language, notebook)
+            page["repository"] = repository.url
+    context["attnbook"] = page
+
+
+def write_index(app: Sphinx, error: Exception | None) -> None:
+    """Event `build-finished`: `index.html` leads to the first page."""
+    index = Path(app.outdir) / "index.html"
+    if error is not None or app.builder.format != "html" or app.config.root_doc == "index":
+        return
+    title = html.escape(app.config.html_title)
+    first = html.escape(f"{app.config.root_doc}.html")
+    index.write_text(
+        f'<!DOCTYPE html>\n<html lang="{HTML_LANGUAGE[app.config.attnbook_language]}">\n'
+        f'<head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="refresh" content="0; url={first}"></head>\n'
+        f'<body><main><h1>{title}</h1><p><a href="{first}">{title}</a></p></main></body>\n</html>\n',
+        encoding="utf-8",
+    )

@@ -1,0 +1,62 @@
+"""Everything that depends on the repository's address, so that a fork works unedited.
+
+The address is `https://github.com/$GITHUB_REPOSITORY` where that is set (GitHub's CI), else
+`repository.url` of `_config.yml`. Without either, pages and notebooks leave out what would need it.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+
+from sphinx.config import Config
+
+from .errors import BookError
+
+_GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?$")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A GitHub repository, and the branch on which publishing leaves the notebooks of each language."""
+
+    owner: str
+    name: str
+    notebooks_branch: str = "notebooks"
+
+    @property
+    def url(self) -> str:
+        return f"https://github.com/{self.owner}/{self.name}"
+
+    @property
+    def site(self) -> str:
+        """Where GitHub Pages publishes the site; ends in a slash."""
+        host = f"{self.owner.lower()}.github.io"
+        return f"https://{host}/" if self.name.lower() == host else f"https://{host}/{self.name}/"
+
+    def page(self, language: str, docname: str) -> str:
+        """The published page of a chapter."""
+        return f"{self.site}{language}/{docname}.html"
+
+    def colab(self, language: str, notebook: str) -> str:
+        """Opens one language's notebook in Colab, which reads notebooks from a branch of a repository."""
+        return (
+            f"https://colab.research.google.com/github/{self.owner}/{self.name}/blob/"
+            f"{self.notebooks_branch}/{language}/{notebook}"
+        )
+
+    @property
+    def requirement(self) -> str:
+        """What pip installs to get the package of this repository."""
+        return f"attnbook @ git+{self.url}"
+
+
+def find_repository(config: Config) -> Repository | None:
+    """The repository of this build, None if no address is known; `BookError` for one that is not on GitHub."""
+    name = os.environ.get("GITHUB_REPOSITORY")
+    url = f"https://github.com/{name}" if name else config.html_theme_options.get("repository_url", "")
+    if not url:
+        return None
+    match = _GITHUB.match(url)
+    if not match:
+        raise BookError(f"repository.url: expected https://github.com/OWNER/NAME, found {url!r}")
+    return Repository(match[1], match[2], config.attnbook_notebooks_branch)

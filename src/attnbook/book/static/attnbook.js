@@ -1,0 +1,36 @@
+/* Every page: the language switch keeps the section, the choice is remembered, search works from disk. */
+(() => {
+  "use strict";
+  const remember = language => {
+    try {
+      localStorage.setItem("attnbook-language", language);
+    } catch {
+      // Storage may be closed (private window, file:// in some browsers); the links work without it.
+    }
+  };
+  remember(document.documentElement.lang.startsWith("zh") ? "zh" : "en");
+
+  // The section that is being read: the last heading above the upper third of the window.
+  const currentSection = () => {
+    let current = null;
+    for (const section of document.querySelectorAll("article section[id]")) {
+      if (section.getBoundingClientRect().top > innerHeight / 3) break;
+      current = section;
+    }
+    return current && current.parentElement.closest("section") ? current.id : "";
+  };
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const link of document.querySelectorAll(".attnbook-languages a")) {
+      const page = link.getAttribute("href");
+      const update = () => {
+        const section = currentSection();
+        link.setAttribute("href", page + location.search + (section ? `#${section}` : ""));
+      };
+      for (const event of ["pointerdown", "focus", "click"]) link.addEventListener(event, update);
+    }
+  });
+
+  // Search results on file:// come without excerpts: a page may not fetch its neighbours there.
+  if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined")
+    DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+})();

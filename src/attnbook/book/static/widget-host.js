@@ -1,0 +1,229 @@
+/* Static host for anywidget front ends (AFM): no kernel, no network, works from file://.
+
+   The page holds the widgets' state; the book's build has moved module texts and binary buffers into
+   `_static/widgets/<hash>.js`, each a script that registers one text (a module or a fetch would be blocked on
+   file://, a script is not). A widget is mounted when it comes near the viewport. Each placeholder says how far
+   it is in `data-state`: waiting, loading, mounted, failed. A widget that fails keeps its text alternative, says
+   so in the page's language, and does not stop the others. */
+(() => {
+  "use strict";
+  const STATE = 'script[type="application/vnd.jupyter.widget-state+json"]';
+  const WAITING = '.attnbook-widget[data-state="waiting"]';
+  const NEAR = "600px";
+  const MESSAGE = {
+    zh: "这个交互组件没能启动，页面其余部分不受影响。",
+    en: "This widget could not start; the rest of the page is not affected.",
+  };
+  const REFERENCE = /^IPY_MODEL_(.+)$/;
+  const root = document.documentElement.dataset.content_root || "./";
+
+  const once = make => {
+    const made = new Map();
+    return key => {
+      if (!made.has(key)) made.set(key, make(key));
+      return made.get(key);
+    };
+  };
+
+  const asset = once(
+    key =>
+      new Promise((resolve, reject) => {
+        const script = document.createElement("script");
+        script.src = `${root}_static/widgets/${key}.js`;
+        script.onload = () => {
+          const text = globalThis.attnbookAssets?.[key];
+          if (text === undefined) reject(new Error(`${script.src} registers nothing`));
+          else resolve(text);
+        };
+        script.onerror = () => reject(new Error(`${script.src} cannot be loaded`));
+        document.head.append(script);
+      }),
+  );
+
+  const module = once(async key => {
+    const url = URL.createObjectURL(new Blob([await asset(key)], {type: "text/javascript"}));
+    try {
+      return (await import(url)).default;
+    } finally {
+      URL.revokeObjectURL(url);
+    }
+  });
+
+  const style = once(async key => {
+    const element = document.createElement("style");
+    element.textContent = await asset(key);
+    document.head.append(element);
+  });
+
+  const bytes = base64 => {
+    const raw = atob(base64);
+    const out = new Uint8Array(raw.length);
+    for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);
+    return new DataView(out.buffer);
+  };
+
+  /* One model: what the front end of a widget sees of its Python side. */
+  class Model {
+    #state;
+    #listeners = new Map();
+    constructor(state) {
+      this.#state = state;
+    }
+    widget_manager = {
+      get_model: reference => model(reference.replace(REFERENCE, "$1")),
+    };
+    get(key) {
+      return this.#state[key];
+    }
+    set(key, value) {
+      if (typeof key === "object") {
+        for (const [name, one] of Object.entries(key)) this.set(name, one);
+        return;
+      }
+      if (this.#state[key] === value) return;
+      this.#state[key] = value;
+      this.#emit(`change:${key}`, value);
+      this.#emit("change");
+    }
+    on(events, listener) {
+      for (const event of events.split(/\s+/)) {
+        if (!this.#listeners.has(event)) this.#listeners.set(event, new Set());
+        this.#listeners.get(event).add(listener);
+      }
+    }
+    off(events, listener) {
+      for (const event of events ? events.split(/\s+/) : [...this.#listeners.keys()]) {
+        if (listener) this.#listeners.get(event)?.delete(listener);
+        else this.#listeners.delete(event);
+      }
+    }
+    #emit(event, value) {
+      // A copy: a listener may remove itself. One that throws does not keep the others from hearing.
+      for (const listener of [...(this.#listeners.get(event) || [])])
+        try {
+          listener({changed: {}}, value);
+        } catch (error) {
+          console.error(error);
+        }
+    }
+    save_changes() {}
+    send() {}
+  }
+
+  const saved = {};
+  const readState = () => {
+    for (const element of document.querySelectorAll(STATE)) {
+      if (element.dataset.read) continue;
+      element.dataset.read = "yes";
+      Object.assign(saved, JSON.parse(element.textContent).state);
+    }
+  };
+
+  const model = once(async id => {
+    const entry = saved[id];
+    if (!entry) throw new Error(`no saved state for widget ${id}`);
+    const state = structuredClone(entry.state);
+    await Promise.all(
+      (entry.buffers || []).map(async buffer => {
+        const data = bytes(buffer.asset ? await asset(buffer.asset) : buffer.data);
+        const path = buffer.path;
+        let place = state;
+        for (const key of path.slice(0, -1)) place = place[key];
+        place[path[path.length - 1]] = data;
+      }),
+    );
+    return new Model(state);
+  });
+
+  /* ipywidgets' jslink and jsdlink: two traits that follow each other without Python. */
+  const connect = once(async id => {
+    const {state, model_name: kind} = saved[id];
+    const [[from, fromTrait], [to, toTrait]] = await Promise.all(
+      [state.source, state.target].map(async ([reference, trait]) => [
+        await model(reference.replace(REFERENCE, "$1")),
+        trait,
+      ]),
+    );
+    const follow = (a, x, b, y) => a.on(`change:${x}`, () => b.set(y, a.get(x)));
+    follow(from, fromTrait, to, toTrait);
+    if (kind === "LinkModel") follow(to, toTrait, from, fromTrait);
+    to.set(toTrait, from.get(fromTrait));
+  });
+
+  const connectLinks = () =>
+    Promise.all(Object.keys(saved).filter(id => /^(Directional)?LinkModel$/.test(saved[id].model_name)).map(connect));
+
+  const initialise = once(async id => {
+    const exported = await module(saved[id].state._esm.asset);
+    const front = typeof exported === "function" ? await exported() : exported;
+    if (typeof front?.render !== "function") throw new Error("the module's default export has no render()");
+    const own = await model(id);
+    await front.initialize?.({model: own, experimental: {}});
+    return {front, own};
+  });
+
+  const fail = (place, error) => {
+    console.error(error);
+    place.dataset.state = "failed";
+    const note = document.createElement("p");
+    note.className = "attnbook-failure";
+    note.setAttribute("role", "status");
+    for (const [language, text] of Object.entries(MESSAGE)) {
+      const part = document.createElement("span");
+      part.className = "attnbook-lang";
+      part.lang = language;
+      part.textContent = text;
+      note.append(part);
+    }
+    place.prepend(note);
+  };
+
+  const mount = async place => {
+    if (place.dataset.state !== "waiting") return;
+    place.dataset.state = "loading";
+    const alternative = place.querySelector(".attnbook-alternative");
+    const element = document.createElement("div");
+    try {
+      readState();
+      const id = place.dataset.model;
+      if (!saved[id]) throw new Error(`no saved state for widget ${id}`);
+      if (saved[id].state._css) await style(saved[id].state._css.asset);
+      const {front, own} = await initialise(id);
+      await connectLinks();
+      place.append(element);
+      await front.render({model: own, el: element, experimental: {}});
+      alternative?.remove();
+      place.dataset.state = "mounted";
+    } catch (error) {
+      element.remove();
+      fail(place, error);
+    }
+  };
+
+  const observer = new IntersectionObserver(
+    entries => {
+      for (const {isIntersecting, target} of entries)
+        if (isIntersecting) {
+          observer.unobserve(target);
+          mount(target);
+        }
+    },
+    {rootMargin: NEAR},
+  );
+  const watch = node => {
+    if (node.nodeType !== Node.ELEMENT_NODE) return;
+    if (node.matches(WAITING)) observer.observe(node);
+    for (const place of node.querySelectorAll(WAITING)) observer.observe(place);
+  };
+
+  const start = () => {
+    watch(document.documentElement);
+    new MutationObserver(records => {
+      for (const record of records) record.addedNodes.forEach(watch);
+    }).observe(document.body, {childList: true, subtree: true});
+    // Paper shows every widget, wherever the reader has been.
+    addEventListener("beforeprint", () => document.querySelectorAll(WAITING).forEach(mount));
+  };
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();
