@@ -1,3 +1,6 @@
 """Interactive figures: one class and one ES module each, live in a notebook and static in the book."""
 
-__all__: list[str] = []
+from attnbook.widgets.attention_calculator import AttentionCalculator
+from attnbook.widgets.attention_heatmap import AttentionHeatmap
+
+__all__ = ["AttentionCalculator", "AttentionHeatmap"]

@@ -15,7 +15,11 @@ export function attention({X, W_Q, W_K, W_V, causal, scaled}) {
 }
 
 const CSS_CALCULATOR = `
-.anb .calc-row{display:flex;flex-wrap:wrap;gap:10px 18px;align-items:flex-start}
+.anb .calc-row{display:flex;flex-wrap:wrap;gap:10px 12px;align-items:flex-start}
+.anb .calc-two{display:flex;flex-wrap:wrap;gap:0 26px}
+.anb .calc-two>.calc-step:first-child{border-top:1px solid var(--line);padding-top:8px}
+.anb .calc-two>.calc-step{flex:1 0 auto;max-width:100%}
+.anb .calc-grid{display:grid;grid-template-columns:auto auto 1fr;gap:10px 8px}
 .anb .calc-row>.anb-m{flex:0 1 auto}
 .anb .calc-step{margin:0 0 14px;border-top:1px solid var(--line);padding-top:8px}
 .anb .calc-step:first-child{border-top:0;padding-top:0}
@@ -23,9 +27,10 @@ const CSS_CALCULATOR = `
 .anb .calc-h b{flex:none;width:1.55em;height:1.55em;border-radius:50%;background:var(--ink);color:var(--face);font-size:.8em;text-align:center;line-height:1.55em}
 .anb .calc-h strong{font-weight:650}
 .anb .calc-h span{color:var(--dim)}
-.anb .calc-op{align-self:center;color:var(--dim);font-size:13px;white-space:nowrap;margin:0 -4px}
+.anb .calc-op{align-self:center;color:var(--dim);font-size:13px;white-space:nowrap;}
 .anb .calc-pale .anb-mt{color:var(--dim);font-weight:400}
 .anb .calc-q .anb-mt{color:var(--q)}.anb .calc-k .anb-mt{color:var(--k)}.anb .calc-v .anb-mt{color:var(--v)}.anb .calc-w .anb-mt{color:var(--w)}
+.anb .calc-lg{display:flex;flex-direction:column;gap:2px;margin-top:12px}
 .anb .calc-follow{background:var(--soft);border-radius:10px;padding:10px 12px;font-variant-numeric:tabular-nums;font-size:.92em}
 .anb .calc-follow p{margin:0 0 6px}
 .anb .calc-t{display:grid;grid-template-columns:auto 1fr auto auto minmax(110px,170px);gap:3px 14px;align-items:center;margin:0 0 8px}
@@ -39,7 +44,7 @@ const CSS_CALCULATOR = `
 .anb .calc-sum{line-height:1.75;overflow-wrap:anywhere}
 .anb .calc-sum:last-child{margin:0}
 .anb .calc-cq{color:var(--q)}.anb .calc-ck{color:var(--k)}.anb .calc-cv{color:var(--v)}.anb .calc-cw{color:var(--w);font-weight:650}
-@container (max-width:560px){.anb .calc-t{grid-template-columns:auto 1fr minmax(84px,110px);gap:2px 10px}.anb .calc-t .calc-e{grid-column:1/-1;grid-row:auto;order:0}.anb .calc-t .calc-th{display:none}.anb .calc-t .calc-s{display:none}.anb .calc-t .calc-n{text-align:start;grid-column:1/3}.anb .calc-t .calc-p{grid-column:3}}
+@container (max-width:560px){.anb .calc-grid{display:flex;flex-wrap:wrap;gap:10px 12px}.anb .calc-grid .calc-op{display:none}.anb .calc-two>.calc-step{flex:1 1 100%}.anb .calc-t{grid-template-columns:auto 1fr minmax(84px,110px);gap:2px 10px}.anb .calc-t .calc-e{grid-column:1/-1;grid-row:auto;order:0}.anb .calc-t .calc-th{display:none}.anb .calc-t .calc-s{display:none}.anb .calc-t .calc-n{text-align:start;grid-column:1/3}.anb .calc-t .calc-p{grid-column:3}}
 `;
 
 const SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉";
@@ -84,22 +89,22 @@ function render({model, el}) {
   const pick = r => ui.set({query: r});
   const input = (name, rows, label, cls) => {
     const m = matrix(ui, {rows, cols: features(initial[name][0].length), ...token(name === "X" ? rowAxis : null, name === "X" ? feature : null), label, showLabel: true,
-      scale: {map: "diverging", min: -2, max: 2}, cell: {size: 37, numbers: 0},
+      scale: {map: "diverging", min: -2, max: 2}, cell: {size: 31, share: 2, numbers: 0},
       editable: {step: 0.5, min: -99, max: 99, onInput(r, c, v) { ui.set({[name]: model.get(name).map((row, i) => (i === r ? row.map((x, j) => (j === c ? v : x)) : row))}); }}});
     m.el.classList.add(cls);
     return m;
   };
-  const derived = (name, {rows = tokens, cols, axes, label, cls, map = "diverging", describe, col = null}) => {
-    const m = matrix(ui, {rows, cols, ...axes, label, showLabel: true, scale: {map, min: map === "diverging" ? -1 : 0, max: 1}, cell: {size: 44, numbers: 0},
-      describe: (r, c, v) => describe(r, c, v), onPick: pick, onHover: (r, c) => hover(r == null ? null : {name, r, c: col === "key" ? c : null})});
+  const derived = (name, {cols, axes, label, cls, map = "diverging", size = 44, describe, key = false}) => {
+    const m = matrix(ui, {rows: tokens, cols, ...axes, label, showLabel: true, scale: {map, min: map === "diverging" ? -1 : 0, max: 1}, cell: {size, share: 2, numbers: 0},
+      describe, onPick: pick, onHover: (r, c) => hover(r == null ? null : {name, r, c: key ? c : null})});
     m.el.classList.add(cls);
     return m;
   };
   const at = (symbol, r, c) => `${symbol}[${t(tokens[r])}, ${c}]`;
-  const projection = (name, W, cls) => derived(name, {cols: features(initial[W][0].length), axes: token(name === "K" || name === "V" ? {zh: "键 key ↓", en: "key ↓"} : {zh: "查询 query ↓", en: "query ↓"}, feature), cls,
+  const projection = (name, W, cls) => derived(name, {cols: features(initial[W][0].length), axes: token(name === "K" || name === "V" ? {zh: "键 key ↓", en: "key ↓"} : {zh: "查询 query ↓", en: "query ↓"}, feature), cls, size: 38,
     label: {zh: `${name} = X ${W}`, en: `${name} = X ${W}`},
     describe: (r, c, v) => `${at(name, r, c + 1)} = x${sub(r + 1)}·${W}[:, ${c + 1}]\n= ${sumOf(model.get("X")[r], model.get(W).map(row => row[c]))}\n= ${fmt(v)}`});
-  const pair = (name, label, cls, describe, map) => derived(name, {cols: tokens, axes: {}, label, cls, map, col: "key",
+  const pair = (name, label, cls, describe, map) => derived(name, {cols: tokens, axes: {}, label, cls, map, key: true,
     describe: (r, c, v) => `${t({zh: "查询", en: "query"})} ${t(tokens[r])} → ${t({zh: "键", en: "key"})} ${t(tokens[c])}\n${t(describe(r, c, v))}`});
 
   const inputs = {
@@ -128,10 +133,11 @@ function render({model, el}) {
   ui.figure.append(
     step({zh: "输入", en: "Inputs"}, {zh: "都能改", en: "all editable"}, row(inputs.X.el, inputs.W_Q.el, inputs.W_K.el, inputs.W_V.el)),
     step({zh: "投影", en: "Project"}, {zh: "每个词元得到一个查询、一个键、一个值", en: "every token gets a query, a key and a value"}, row(m.Q.el, m.K.el, m.V.el)),
-    step({zh: "比较，归一化", en: "Compare, normalise"}, {zh: "行是查询，列是键；权重每行之和为 1", en: "rows are queries, columns are keys; each row of weights sums to 1"},
-      row(m.scores.el, op("→"), m.divided.el, op("→"), m.masked.el, op("→"), m.weights.el)),
-    step({zh: "加权求和", en: "Weighted sum"}, {zh: "输出是值的加权平均", en: "the output is a weighted average of the values"}, row(m.output.el,
-      h("div", {}, legend(ui, {map: "sequential", label: {zh: "权重", en: "weight"}}).el, h("br"), legend(ui, {map: "diverging", min: -1, max: 1, digits: 0, label: {zh: "其余（各按最大绝对值）", en: "others (by largest magnitude)"}}).el))),
+    h("div", {class: "calc-two"},
+      step({zh: "比较，归一化", en: "Compare, normalise"}, {zh: "每行权重之和为 1", en: "each row of weights sums to 1"},
+        h("div", {class: "calc-grid"}, m.scores.el, op("→"), m.divided.el, m.masked.el, op("→"), m.weights.el)),
+      step({zh: "加权求和", en: "Weighted sum"}, "", m.output.el, h("div", {class: "calc-lg"},
+        legend(ui, {map: "sequential", digits: 0, label: {zh: "权重", en: "weight"}}).el, legend(ui, {map: "diverging", min: -1, max: 1, digits: 0, label: {zh: "其余", en: "others"}}).el))),
     step(() => ({zh: `跟着查询“${t(tokens[model.get("query")])}”走一遍`, en: `Follow the query “${t(tokens[model.get("query")])}”`}), "", follow),
   );
 

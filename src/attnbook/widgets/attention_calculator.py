@@ -32,7 +32,7 @@ class _Matrix(traitlets.TraitType):
         array = to_array(self.name, value)
         if array.ndim != 2 or not all(1 <= size <= LARGEST for size in array.shape):
             raise ValueError(
-                f"{self.name}: expected a matrix of 1 to {LARGEST} rows and columns, found shape {array.shape}"
+                f"{self.name}: expected 1 to {LARGEST} rows and columns, found shape {array.shape}"
             )
         if array.shape != obj._shapes[self.name]:
             raise ValueError(f"{self.name}: expected shape {obj._shapes[self.name]}, found {array.shape}")
@@ -136,7 +136,8 @@ class AttentionCalculator(Widget):
     def describe(self) -> Bilingual:
         zh, en = (" ".join(pair[i] for pair in self.tokens) for i in (0, 1))
         return Bilingual(
-            f"注意力计算器：对“{zh}”的 {len(self.tokens)} 个词元，逐步算出 Q、K、V、得分、权重和输出，每个数都可以改。",
+            f"注意力计算器：对“{zh}”的 {len(self.tokens)} 个词元，"
+            "逐步算出 Q、K、V、得分、权重和输出，每个数都可以改。",
             f"Attention calculator: Q, K, V, scores, weights and output for the {len(self.tokens)} tokens of "
             f"“{en}”, step by step; every number can be edited.",
         )

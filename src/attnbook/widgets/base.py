@@ -67,21 +67,27 @@ class _Explained(traitlets.TraitType):
 
 
 class Number(_Explained):
-    """A finite number in [low, high]; with `integer=True` an int."""
+    """A finite number in [low, high]; with `integer=True` an int; with `optional=True` also None."""
 
-    def __init__(self, default: float, low: float, high: float, integer: bool = False):
+    def __init__(
+        self, default: float | None, low: float, high: float, integer: bool = False, optional: bool = False
+    ):
         super().__init__(default)
-        self.low, self.high, self.integer = low, high, integer
-        self.expected = f"{'an int' if integer else 'a number'} in [{low}, {high}]"
+        self.low, self.high, self.integer, self.optional = low, high, integer, optional
+        self.expected = f"{'an int' if integer else 'a number'} in [{low}, {high}]{' or None' * optional}"
 
     def fits(self, value: Any) -> bool | None:
+        if value is None and self.optional:
+            return True
         kinds = (int, np.integer) if self.integer else (int, float, np.integer, np.floating)
         if not isinstance(value, kinds) or isinstance(value, bool):
             return None
         return bool(self.low <= value <= self.high)
 
-    def validate(self, obj: Any, value: Any) -> float | int:
+    def validate(self, obj: Any, value: Any) -> float | int | None:
         value = super().validate(obj, value)
+        if value is None:
+            return None
         return int(value) if self.integer else float(value)
 
 

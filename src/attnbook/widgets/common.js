@@ -67,8 +67,8 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC
 .anb button:disabled{opacity:.5;cursor:default}
 .anb .anb-save button{font-size:.74em;min-height:26px;padding:1px 7px;color:var(--dim)}
 .anb :focus-visible{outline:2px solid var(--ring);outline-offset:2px;border-radius:4px}
-.anb .anb-f{display:flex;flex-direction:column;gap:2px;min-width:0;font-size:.9em;border:0;margin:0;padding:0}
-.anb .anb-f>.anb-l,.anb .anb-f>legend{color:var(--dim);font-size:.92em;padding:0;margin:0;float:none;width:auto;line-height:1.5}
+.anb .anb-f{display:flex;flex-direction:column;gap:2px;min-width:0;font-size:.9em;margin:0}
+.anb .anb-f>.anb-l{color:var(--dim);font-size:.92em;line-height:1.5}
 .anb .anb-sl{display:grid;grid-template-columns:1fr auto;gap:0 10px;width:min(100%,230px);flex:1 1 170px}
 .anb .anb-sl output{font-variant-numeric:tabular-nums;font-weight:600;color:var(--ink)}
 .anb .anb-sl input{grid-column:1/-1;width:100%;accent-color:var(--q);height:28px;padding:0;cursor:pointer}
@@ -83,7 +83,7 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC
 .anb .anb-tg input::before{content:"";position:absolute;width:14px;height:14px;border-radius:50%;left:3px;top:3px;background:var(--face)}
 .anb .anb-tg input:checked{background:var(--q)}
 .anb .anb-tg input:checked::before{left:19px}
-.anb .anb-num{width:100%;min-width:0;height:100%;text-align:center;border:1px solid transparent;border-radius:5px;background:transparent;padding:0;font-variant-numeric:tabular-nums;appearance:textfield;-moz-appearance:textfield;cursor:text}
+.anb .anb-num{width:100%;min-width:0;height:100%;text-align:center;border:1px solid transparent;border-bottom:1px dashed color-mix(in srgb,currentColor 45%,transparent);border-radius:3px;background:transparent;padding:0;font-variant-numeric:tabular-nums;appearance:textfield;-moz-appearance:textfield;cursor:text}
 .anb .anb-num::-webkit-inner-spin-button{display:none}
 .anb .anb-num:hover{border-color:currentColor}
 .anb .anb-num[aria-invalid=true]{outline:2px dashed var(--k)}
@@ -307,8 +307,8 @@ export function frame({model, el}, {name, title, caption, alt, css}) {
     const inputs = options.map(([v]) => h("input", {type: "radio", name: group, value: v, onchange: () => onChange(v)}));
     const set = v => inputs.forEach(input => { input.checked = input.value === String(v); });
     set(value);
-    return {el: h("fieldset", {class: "anb-f"}, ui.text(h("legend"), label),
-      h("div", {class: "anb-seg"}, ...options.map(([, msg], i) => h("label", {}, inputs[i], ui.text(h("span"), msg))))), inputs, set};
+    return {el: h("div", {class: "anb-f"}, ui.text(h("span", {class: "anb-l", "aria-hidden": "true"}), label),
+      ui.attr(h("div", {class: "anb-seg", role: "radiogroup"}, ...options.map(([, msg], i) => h("label", {}, inputs[i], ui.text(h("span"), msg)))), "aria-label", label)), inputs, set};
   };
   ui.toggle = ({label, value, onChange}) => {
     const input = h("input", {type: "checkbox", role: "switch", onchange: () => onChange(input.checked)});

@@ -3,11 +3,11 @@ import {h} from "./dom.js";
 
 // A matrix as a grid: queries are rows, keys are columns, the axes say so.
 //   rows, cols: messages; rowAxis, colAxis: messages (default query and key; null leaves an axis out); label: accessible name and title (showLabel)
-//   scale: {map, min, max}; digits; cell: {min, max, height, numbers} in px (numbers: the least size that shows them), or {size} for matrices that stand side by side; editable: {step, min, max, onInput(row, col, value)}
+//   scale: {map, min, max}; digits, or format(value) -> text; cell: {min, max, height, numbers} in px (numbers: the least size that shows them), or {size, share} for matrices that stand side by side, `share` of them in the width of a phone; editable: {step, min, max, onInput(row, col, value)}
 //   describe(row, col, value) -> message for tooltip, live region and screen reader; onPick(row, col); onHover(row, col) or onHover(null)
 // -> {el, set(values, {min, max} = {}), emphasise({row, col}), mask(fn(row, col)), gold(fn(row, col)), cell(row, col)}
 //   values: a flat array, row after row. Not finite values and masked cells are hatched.
-export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scale, digits = 2, cell = {}, editable, describe, onPick, onHover}) {
+export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scale, digits = 2, format = v => fmt(v, digits), cell = {}, editable, describe, onPick, onHover}) {
   const R = rows.length, C = cols.length, interactive = Boolean(onPick || onHover || describe) && !editable;
   if (rowAxis === undefined) rowAxis = {zh: "查询 query ↓", en: "query ↓"};
   if (colAxis === undefined) colAxis = {zh: "键 key →", en: "key →"};
@@ -33,7 +33,7 @@ export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scal
     grid.append(row);
   }
   const at = node => { const i = cells.indexOf(node); return i < 0 ? null : [Math.floor(i / C), i % C]; };
-  let values = new Array(R * C).fill(NaN), old = [], masked = () => false, state = "", focus = 0, big = true;
+  let values = new Array(R * C).fill(NaN), old = [], masked = () => false, state = 0, focus = 0, big = true;
   const speak = (r, c) => ui.t(describe ? describe(r, c, values[r * C + c]) : `${ui.t(rows[r])}, ${ui.t(cols[c])}: ${fmt(values[r * C + c], digits)}`);
 
   if (interactive) {
@@ -75,7 +75,7 @@ export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scal
       node.style.background = off ? "" : `rgb(${colour})`;
       node.style.color = off ? "" : inkOn(colour);
       if (editable) inputs[i].set(v);
-      else if (show) node.textContent = fmt(v, digits);
+      else if (show) node.textContent = format(v);
       if (i === focus && interactive) node.setAttribute("aria-label", speak(Math.floor(i / C), i % C));
       else if (node.hasAttribute("aria-label")) node.removeAttribute("aria-label");
     }
@@ -89,25 +89,29 @@ export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scal
 
   // Cell size from the width there is; long column labels are turned.
   function fit(width) {
-    const side = Math.max(...sides.map(node => node.scrollWidth), 20), low = cell.min ?? 11, high = cell.max ?? 46;
-    const size = Math.max(low, Math.min(cell.size ?? high, Math.floor((width - 8 - Math.min(96, side)) / C) - 1));
-    const key = `${size}`;
-    if (key === state) return;
-    state = key;
+    const side = Math.min(96, Math.max(20, ...sides.map(node => node.scrollWidth)));
+    const room = (of, margin) => Math.floor((of - margin - side) / C) - 1;
+    const size = cell.size ? Math.min(cell.size, Math.max(cell.min ?? 29, room(width / (cell.share ?? 1), 14))) : Math.max(cell.min ?? 11, Math.min(cell.max ?? 46, room(width, 8)));
+    if (size === state) return;
+    state = size;
     big = size >= (cell.numbers ?? 28);
     grid.style.gridTemplateColumns = `auto repeat(${C}, ${size}px)`;
     grid.style.setProperty("--ch", `${editable ? Math.max(28, Math.min(size, 34)) : Math.min(size, cell.height ?? 34)}px`);
-    grid.style.setProperty("--cf", size < 36 ? "11px" : "12.5px");
-    grid.style.setProperty("--lf", `${Math.max(9, Math.min(12.5, size - 1))}px`);
+    grid.style.setProperty("--cf", size < 34 ? "10.5px" : size < 40 ? "11.5px" : "12.5px");
     grid.classList.toggle("anb-small", !big);
+    // Column labels: as they are, else smaller, else turned.
+    const cut = () => heads.some(node => node.scrollWidth > node.clientWidth);
+    const font = Math.max(9, Math.min(12.5, size - 1));
     grid.classList.remove("anb-up");
-    grid.classList.toggle("anb-up", heads.some(node => node.scrollWidth > size + 2));
+    grid.style.setProperty("--lf", `${font}px`);
+    if (cut() && font > 10.5) grid.style.setProperty("--lf", "10.5px");
+    if (cut()) { grid.classList.add("anb-up"); grid.style.setProperty("--lf", `${font}px`); }
     if (scroll.scrollWidth > scroll.clientWidth + 1) { scroll.tabIndex = 0; scroll.setAttribute("role", "group"); ui.attr(scroll, "aria-label", label); } else { scroll.removeAttribute("tabindex"); scroll.removeAttribute("role"); scroll.removeAttribute("aria-label"); }
     draw(true);
   }
   const host = cell.size ? ui.figure : el;
   ui.onResize(host, fit);
-  ui.onChange(() => { state = ""; draw(true); if (host.clientWidth) fit(host.clientWidth); });
+  ui.onChange(() => { state = 0; draw(true); if (host.clientWidth) fit(host.clientWidth); });
 
   return {
     el, grid,
@@ -115,8 +119,8 @@ export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scal
     emphasise({row = null, col = null}) {
       sides.forEach((node, r) => node.classList.toggle("anb-hot", r === row));
       heads.forEach((node, c) => node.classList.toggle("anb-hot", c === col));
-      bands.row.hidden = row == null; if (row != null) bands.row.style.gridArea = `${row + 3} / 2 / auto / ${C + 2}`;
-      bands.col.hidden = col == null; if (col != null) bands.col.style.gridArea = `3 / ${col + 2} / ${R + 3} / auto`;
+      bands.row.hidden = row == null; if (row != null) bands.row.style.gridArea = `${row + 3} / 2 / ${row + 4} / ${C + 2}`;
+      bands.col.hidden = col == null; if (col != null) bands.col.style.gridArea = `3 / ${col + 2} / ${R + 3} / ${col + 3}`;
     },
     mask(fn) { masked = fn; draw(false); },
     gold(fn) { cells.forEach((node, i) => node.classList.toggle("anb-gold", fn(Math.floor(i / C), i % C))); },
