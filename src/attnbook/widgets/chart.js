@@ -17,7 +17,7 @@ export function chart(ui, {label, height = 190, x, y, series, describe}) {
   const short = v => String(Number(v.toPrecision(3))).replace("-", "−");
   function draw() {
     if (!width) return;
-    const left = 50, right = 10, top = 10, bottom = 40, X = scaleOf(x, left, width - right), Y = scaleOf(y, height - bottom, top);
+    const left = 52, right = 10, top = 10, bottom = 40, X = scaleOf(x, left, width - right), Y = scaleOf(y, height - bottom, top);
     const line = (x1, y1, x2, y2, stroke, more) => h("line", {x1, y1, x2, y2, stroke, ...more});
     const text = (tx, ty, s, anchor, more) => h("text", {x: tx, y: ty, "text-anchor": anchor, ...more}, s);
     const parts = [];
@@ -33,7 +33,7 @@ export function chart(ui, {label, height = 190, x, y, series, describe}) {
       else parts.push(h("polyline", {points: pts.map(p => `${X(p[0]).toFixed(1)},${Y(p[1]).toFixed(1)}`).join(" "), fill: "none", stroke: colour, "stroke-width": 2.5, "stroke-linejoin": "round", "stroke-dasharray": s.dash}));
     });
     if (marker != null) parts.push(line(X(marker), top, X(marker), height - bottom, "var(--ink)", {"stroke-dasharray": "4 3"}));
-    parts.push(text((left + width - right) / 2, height - 6, ui.t(x.label), "middle"), text(-(top + height - bottom) / 2, 11, ui.t(y.label), "middle", {transform: "rotate(-90)"}));
+    parts.push(text((left + width - right) / 2, height - 6, ui.t(x.label), "middle"), text(-(top + height - bottom) / 2, 13, ui.t(y.label), "middle", {transform: "rotate(-90)"}));
     svg.replaceChildren(...parts);
   }
   function names() { key.replaceChildren(...(series.length > 1 ? series.map((s, i) => h("span", {}, h("i", {style: {"border-top-color": colourOf(s, i), "border-top-style": s.dash ? "dashed" : "solid"}}), ui.text(h("span"), s.name))) : [])); }

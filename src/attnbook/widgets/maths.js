@@ -22,3 +22,6 @@ export const entropy = p => -p.reduce((sum, x) => sum + (x > 0 ? x * Math.log(x)
 export const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 export const transpose = A => A[0].map((_, j) => A.map(row => row[j]));
 export const matmul = (A, B) => { const columns = transpose(B); return A.map(row => columns.map(column => dot(row, column))); };
+
+// A number with a power of ten, 1.9 × 10⁻¹⁶; zero as 0.
+export const scientific = x => (x === 0 ? "0" : x.toExponential(1).replace(/e\+?(.*)/, (_, power) => `\u00a0×\u00a010${power.replace(/./g, c => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]))}`).replace("-", "−"));

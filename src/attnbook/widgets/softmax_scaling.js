@@ -1,7 +1,7 @@
 import {frame, fmt, legend} from "./common.js";
 import {chart} from "./chart.js";
 import {h} from "./dom.js";
-import {random, softmax} from "./maths.js";
+import {random, scientific, softmax} from "./maths.js";
 import {raster} from "./raster.js";
 
 // Why attention divides by √d_k: random queries and keys, their scores, the softmax of one row, its Jacobian.
@@ -243,7 +243,7 @@ function render({model, el}) {
 }
 
 // Three significant digits; very small numbers with a power of ten.
-const significant = x => (x !== 0 && x < 0.001 ? x.toExponential(1).replace("-", "−") : fmt(x, x >= 100 ? 0 : x >= 10 ? 1 : x >= 1 ? 2 : 3));
+const significant = x => (x !== 0 && x < 0.001 ? scientific(x) : fmt(x, x >= 100 ? 0 : x >= 10 ? 1 : x >= 1 ? 2 : 3));
 
 // What is seen, in words. found: the statistics of the first query, unscaled and scaled; on: which of them is shown (0, 1).
 export function sentence(lang, d, n, on, found) {
