@@ -7,15 +7,16 @@ $\tilde s_t = \tanh(W_c [s_t; c])$ and $\mathrm{softmax}(W_o \tilde s_t)$ (Luong
 | | context | state |
 |---|---|---|
 | `Decoder` (Cho et al. 2014) | $c = h_T$, the same at every step | $s_t = f(s_{t-1}, [y_{t-1}; c])$ |
-| `AttentionDecoder` (Bahdanau et al. 2015) | $c_t$, queried with $s_{t-1}$ | $s_t = f(s_{t-1}, [y_{t-1}; c_t])$ |
-| `AttentionDecoder` (Luong et al. 2015) | $c_t$, queried with $s_t$ | $s_t = f(s_{t-1}, y_{t-1})$ |
+| `AttentionDecoder` (Bahdanau et al. 2015) | $c_t$, query $s_{t-1}$ | $s_t = f(s_{t-1}, [y_{t-1}; c_t])$ |
+| `AttentionDecoder` (Luong et al. 2015) | $c_t$, query $s_t$ | $s_t = f(s_{t-1}, y_{t-1})$ |
 
-In all three the decoder's first state is the encoder's last one (Sutskever et al. 2014). Without attention the
-whole source has to fit into that, however long it is. With attention the decoder looks at all encoder states
-$h_1 \dots h_T$ anew at each step: $c_t = \sum_i \alpha_{ti} h_i$.
+In all three the decoder's first state is the encoder's last one (Sutskever et al. 2014). Without attention
+the whole source has to fit into that, however long it is. With attention the decoder looks at all encoder
+states $h_1 \dots h_T$ anew at each step: $c_t = \sum_i \alpha_{ti} h_i$.
 
-**Padding** (id 0) stands at the end of a source and is invisible: the encoder's final state is the state after
-the last word, and attention is masked. At the end of a target it comes after every word that is predicted.
+**Padding** (id 0) stands at the end of a source and is invisible: the encoder's final state is the state
+after the last word, and attention is masked. At the end of a target it comes after every word that is
+predicted.
 
 States here are tuples of tensors (batch, layers, hidden): (h,) of an RNN or GRU, (h, c) of an LSTM.
 """
