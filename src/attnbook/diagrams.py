@@ -50,7 +50,8 @@ _FONT = (
     "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'PingFang SC', 'Microsoft YaHei', "
     "'Noto Sans CJK SC', sans-serif"
 )
-_SMALLEST_ON_A_PHONE = 11  # pixels; a diagram that would have smaller text there scrolls sideways
+_PHONE = 326  # pixels that a phone of 360 leaves to a drawing
+_SMALLEST_ON_A_PHONE = 8.75  # pixels; a diagram that would have smaller text there scrolls sideways
 
 Point = tuple[float, float]
 Text = str | tuple[str, str] | Bilingual
@@ -244,7 +245,7 @@ class Diagram:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" lang="{lang}" {attributes}'
             f'viewBox="0 0 {self.width:g} {height:g}" width="{self.width:g}" height="{height:g}" '
-            f'font-family="{_FONT}">'
+            f'font-family="{_FONT}" text-anchor="middle" fill="{paint("ink")}">'
             f"<title>{html.escape(getattr(self.title, lang))}</title>"
             f"<desc>{html.escape(getattr(self.description, lang))}</desc>"
             f'<rect width="{self.width:g}" height="{height:g}" rx="12" fill="{paint("face")}"/>'
@@ -264,7 +265,7 @@ class Diagram:
             ]
         else:
             drawings = [self._svg(language, paint, attributes=style)]
-        scrolls = ' tabindex="0"' if narrowest > 320 else ""
+        scrolls = ' tabindex="0"' if narrowest > _PHONE else ""
         return (
             f'<div class="attnbook-diagram" style="overflow-x: auto"{scrolls}>'
             f"<style>{_STYLE}</style>{''.join(drawings)}</div>"
@@ -336,11 +337,13 @@ def _paint(theme: str | None) -> Paint:
 
 
 def _draw_box(box: Box, kind: str, radius: float, lang: str, paint: Paint, dashed: bool = False) -> str:
-    fill, dashes = (0.04, ' stroke-dasharray="6 5"') if dashed else (0.13, "")
+    place = f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.w:g}" height="{box.h:g}" rx="{radius:g}"'
     colour = paint(kind)
-    return (
-        f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.w:g}" height="{box.h:g}" rx="{radius:g}" '
-        f'fill="{colour}" fill-opacity="{fill}" stroke="{colour}" stroke-width="1.5"{dashes}/>'
+    if dashed:
+        return f'{place} fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="6 5"/>'
+    return (  # a tint over the background, so that what runs behind the box stays hidden
+        f'{place} fill="{paint("face")}"/>'
+        f'{place} fill="{colour}" fill-opacity="0.1" stroke="{colour}" stroke-width="1.5"/>'
     )
 
 
@@ -394,14 +397,16 @@ def _draw_label(
 ) -> str:
     lines = getattr(text, lang).split("\n")
     first = at[1] - 0.65 * size * (len(lines) - 1) + 0.35 * size  # the first baseline
-    look = f'fill="{paint(kind)}"'
+    look = "" if kind == "ink" else f' fill="{paint(kind)}"'
+    if anchor != "middle":
+        look += f' text-anchor="{anchor}"'
     if bold:
         look += ' font-weight="600"'
     if halo:  # a line that passes behind the text is interrupted
         look += f' stroke="{paint("face")}" stroke-width="6" stroke-linejoin="round" paint-order="stroke"'
     return "".join(
-        f'<text x="{at[0]:.4g}" y="{first + 1.3 * size * number:.4g}" font-size="{size:g}" '
-        f'text-anchor="{anchor}" {look}>{_scripts(line)}</text>'
+        f'<text x="{at[0]:.4g}" y="{first + 1.3 * size * number:.4g}" font-size="{size:g}"'
+        f"{look}>{_scripts(line)}</text>"
         for number, line in enumerate(lines)
     )
 
@@ -461,7 +466,7 @@ def _width(line: str, size: float) -> float:
     """Roughly how wide a line is set."""
     plain = _SCRIPT.sub(lambda match: match[2], line)
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in plain)
-    return size * (wide + 0.5 * (len(plain) - wide))
+    return size * (wide + 0.54 * (len(plain) - wide))
 
 
 def _number(**value: Any) -> float:
