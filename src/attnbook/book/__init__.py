@@ -44,7 +44,9 @@ def configure(app: Sphinx, config: Config) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx's entry point."""
+    """Sphinx's entry point. Listed first among the extensions: the themes' words are loaded in its language."""
+    app.config.language = language.SPHINX_LANGUAGE[language.current_language()]
+    app._init_i18n()  # again, now that the language is known
     app.add_config_value("attnbook_language", "zh", "env")
     # The languages that are built side by side; the language switch is shown if there is more than one.
     app.add_config_value("attnbook_editions", [], "html")
@@ -56,6 +58,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-before-read-docs", execution.run_notebooks)
     app.connect("source-read", language.read_source)
     app.add_transform(language.AnchorHeadings)
+    app.add_transform(strings.CellPrompts)
     app.connect("html-page-context", pages.complete_context, priority=400)  # before the theme
     app.connect("html-page-context", widgets.move_out, priority=900)
     app.connect("html-page-context", plotly.count_figures, priority=900)

@@ -14,7 +14,7 @@ from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferen
 
 # Words and marks between the parts of a citation.
 MARKS = {
-    "zh": {"left": "（", "right": "）", "sep": "；", "and": " 与 ", "other": " 等", "year": "，", "text": ""},
+    "zh": {"left": "（", "right": "）", "sep": "；", "and": " 与 ", "other": " 等", "year": "，"},
     "en": {
         "left": "(",
         "right": ")",
@@ -38,13 +38,12 @@ def _persons(language: str) -> PersonStyle:
 
 @dataclass
 class ChineseReferences(AuthorYearReferenceStyle):
-    """（Vaswani 等，2017）; in the text: Vaswani 等（2017）."""
+    """（Vaswani 等，2017）; in the text: Vaswani 等 (2017), which a space may follow."""
 
-    bracket_textual: BracketStyle = field(default_factory=lambda: _brackets("zh"))
+    bracket_textual: BracketStyle = field(default_factory=lambda: _brackets("en"))
     bracket_parenthetical: BracketStyle = field(default_factory=lambda: _brackets("zh"))
     person: PersonStyle = field(default_factory=lambda: _persons("zh"))
     author_year_sep: str = MARKS["zh"]["year"]
-    text_reference_sep: str = MARKS["zh"]["text"]
 
 
 @dataclass
@@ -88,7 +87,7 @@ def cite(entries: list[Entry], role: str, language: str) -> str:
     for entry in entries:
         name, year = authors(entry, language), entry.fields["year"]
         if role == "cite:t":
-            text = f"{name}{marks['text']}{marks['left']}{year}{marks['right']}"
+            text = f"{name} ({year})"
         else:
             text = f"{name}{marks['year']}{year}"
         url = address(entry)

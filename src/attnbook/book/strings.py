@@ -7,7 +7,9 @@ What the themes say is translated by Sphinx's catalogues; `ZH` holds what those 
 from collections.abc import Callable
 from typing import Any
 
+from docutils import nodes
 from sphinx.config import Config
+from sphinx.transforms import SphinxTransform
 
 from .language import pick
 
@@ -39,7 +41,19 @@ ZH = {
     "To a link to this heading": "本节的链接",
 }
 
-CODE_PROMPTS = {"zh": ("显示{type}", "隐藏{type}"), "en": ("Show {type}", "Hide {type}")}
+# What opens a hidden cell: by kind of cell, closed and open.
+CODE_PROMPTS = {
+    "zh": {
+        "code": ("显示代码", "收起代码"),
+        "output": ("显示结果", "收起结果"),
+        "solution": ("显示参考解答", "收起参考解答"),
+    },
+    "en": {
+        "code": ("Show the code", "Hide the code"),
+        "output": ("Show the output", "Hide the output"),
+        "solution": ("Show the solution", "Hide the solution"),
+    },
+}
 
 
 def configure(config: Config) -> None:
@@ -52,7 +66,24 @@ def configure(config: Config) -> None:
         for subtree in document.subtrees:
             if subtree.caption:
                 subtree.caption = pick(subtree.caption, language)
-    config.nb_code_prompt_show, config.nb_code_prompt_hide = CODE_PROMPTS[language]
+    # The search field stands in the side bar and, on a narrow screen, in the page's header.
+    config.html_theme_options["navbar_persistent"] = []
+
+
+class CellPrompts(SphinxTransform):
+    """Says in the page's language what a hidden cell holds."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs: Any) -> None:
+        prompts = CODE_PROMPTS[self.config.attnbook_language]
+        for cell in self.document.findall(nodes.container):
+            if "hide_mode" not in cell:
+                continue
+            kind = "output" if cell["hide_mode"] == "output" else "code"
+            if "solution" in cell["cell_metadata"].get("tags", []):
+                kind = "solution"
+            cell["prompt_show"], cell["prompt_hide"] = prompts[kind]
 
 
 def translate(text: str, language: str, fallback: Callable[[str], str] = str) -> str:
