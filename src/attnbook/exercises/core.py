@@ -101,7 +101,9 @@ class Verdict:
         return Bilingual(f"{mark} {zh}{self.zh}", f"{mark} {en} {self.en}")
 
     def _repr_html_(self) -> str:
-        details = f"<pre>{html.escape(self.details)}</pre>" if self.details else ""
+        details = ""
+        if self.details:
+            details = f'<pre style="white-space: pre-wrap">{html.escape(self.details)}</pre>'
         return (
             f'<div class="attnbook-verdict" data-outcome="{self.outcome}" style="margin: 0.5em 0; '
             f'padding: 0.25em 1em; border-inline-start: 0.25em solid {_COLOURS[self.outcome]}">'
