@@ -1,4 +1,4 @@
-"""The rotation explorer of chapter 13: positions as clock hands, a shift as a rotation, and rotary positions."""
+"""The rotation explorer of chapter 13: positions as clock hands, a shift as a rotation, and RoPE."""
 
 from typing import Any
 
@@ -47,10 +47,11 @@ class RotationExplorer(Widget):
         return proposal["value"]
 
     def describe(self) -> Bilingual:
+        clocks = self.d_model // 2
         return Bilingual(
-            f"{self.d_model // 2} 个钟，每个频率一个；移动 k 个位置，每个钟转过固定的角度，所以 PE_pos+k = M(k) PE_pos，"
-            "点积只取决于 k；旋转位置编码（RoPE）的分数只取决于 m − n。",
-            f"{self.d_model // 2} clocks, one for each frequency. A step of k positions turns each by a fixed "
+            f"{clocks} 个钟，每个频率一个；移动 k 个位置，每个钟转过固定的角度，"
+            "所以 PE_pos+k = M(k) PE_pos，点积只取决于 k；旋转位置编码（RoPE）的分数只取决于 m − n。",
+            f"{clocks} clocks, one for each frequency. A step of k positions turns each by a fixed "
             "angle, so PE_pos+k = M(k) PE_pos and the dot product depends on k only; with rotary positions "
             "(RoPE) the score depends on m − n only.",
         )
