@@ -69,7 +69,7 @@ export function exportSvg(ui) {
       const bw = parseFloat(css.borderTopWidth);
       if (bw && css.borderTopColor !== clear && css.borderTopStyle !== "none") {
         if (parseFloat(css.borderBottomWidth)) put("rect", {x: x + bw / 2, y: y + bw / 2, width: r.width - bw, height: Math.max(0, r.height - bw), rx, fill: "none", stroke: css.borderTopColor, "stroke-width": bw, "stroke-dasharray": css.borderTopStyle === "dashed" ? "5 3" : null});
-        else put("line", {x1: x, x2: x + r.width, y1: y, y2: y, stroke: css.borderTopColor, "stroke-width": bw});
+        else put("line", {x1: x, x2: x + r.width, y1: y, y2: y, stroke: css.borderTopColor, "stroke-width": bw, "stroke-dasharray": css.borderTopStyle === "dashed" ? "5 3" : null});
       }
       if (node.classList.contains("anb-gold")) put("rect", {x: x + 1, y: y + 1, width: r.width - 2, height: r.height - 2, fill: "none", stroke: style.getPropertyValue("--v"), "stroke-width": 2});
     }
