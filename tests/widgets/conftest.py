@@ -1,4 +1,4 @@
-"""Mounts widgets in headless Chromium exactly as shipped: the bundled module, a plain model, no kernel, no network.
+"""Mounts widgets in headless Chromium as shipped: the bundled module, a plain model, no kernel, no network.
 
 def test_example(mount):
     shown = mount(AttentionCalculator(), lang="zh", theme="dark", width=360)
@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from browser import launch_chromium  # noqa: E402
 
-PAGE = """<!doctype html><html lang="{lang}" data-theme="{theme}"><head><meta charset="utf-8"><title>widget</title>
-<style>html[data-theme=dark] body{{background:#121212}} body{{margin:0}} main{{width:{width}px}}</style></head>
-<body><main></main></body></html>"""
+PAGE = """<!doctype html><html lang="{lang}" data-theme="{theme}"><head><meta charset="utf-8">
+<title>widget</title><style>
+html[data-theme=dark] body{{background:#121212}} body{{margin:0}} main{{width:{width}px}}
+</style></head><body><main></main></body></html>"""
 
 # The model as the static book has it: changes by identity, listeners called at once. Writes are recorded.
 MOUNT = """async ({esm, state}) => {
@@ -29,7 +31,11 @@ MOUNT = """async ({esm, state}) => {
   const model = {
     saved: 0,
     get: k => values[k],
-    set(k, v) { if (values[k] !== v) { values[k] = v; [...of(`change:${k}`), ...of("change")].forEach(f => f()); } },
+    set(k, v) {
+      if (values[k] === v) return;
+      values[k] = v;
+      [...of(`change:${k}`), ...of("change")].forEach(f => f());
+    },
     save_changes() { this.saved++; },
     on(e, f) { of(e).add(f); }, off(e, f) { f ? of(e).delete(f) : listeners.delete(e); },
     listening: () => [...listeners.values()].reduce((n, s) => n + s.size, 0),
@@ -73,9 +79,8 @@ class Shown:
 
     def overflow(self) -> float:
         """By how many pixels the page is wider than its window or the widget than its place."""
-        return self.js(
-            "return Math.max(document.documentElement.scrollWidth - innerWidth, el.scrollWidth - el.clientWidth)"
-        )
+        page = "document.documentElement.scrollWidth - innerWidth"
+        return self.js(f"return Math.max({page}, el.scrollWidth - el.clientWidth)")
 
     def svg(self) -> str:
         """What the SVG button saves."""
@@ -93,12 +98,13 @@ class Shown:
         ]
 
     def cost(self, action: str, times: int = 11) -> float:
-        """Median milliseconds from `action` (JavaScript; `i` counts) to the end of style and layout of its frame."""
+        """Median milliseconds of `action` (JavaScript; `i` counts) with its drawing, style and layout."""
         code = """return (async () => {
           const took = [];
           for (let i = 0; i < %d; i++) {
             await new Promise(f => requestAnimationFrame(f));
-            let drawing;  // callbacks run in the order they were asked for: this one, the widget's drawing, the last
+            // callbacks run in the order they were asked for: this one, the widget's drawing, the last
+            let drawing;
             requestAnimationFrame(() => { drawing = performance.now(); });
             const start = performance.now();
             %s
@@ -112,10 +118,9 @@ class Shown:
         return self.js(code % (times, action))
 
 
-@pytest.fixture(scope="session")
+# One for each module: playwright allows one at a time in a process, and other tests start theirs.
+@pytest.fixture(scope="module")
 def chromium():
-    from playwright.sync_api import sync_playwright
-
     with sync_playwright() as playwright:
         browser = launch_chromium(playwright)
         yield browser
@@ -124,7 +129,10 @@ def chromium():
 
 @pytest.fixture
 def mount(chromium):
-    """`mount(widget, lang="en", theme="light", width=800, page=None) -> Shown`; an error in the page fails the test."""
+    """`mount(widget, lang="en", theme="light", width=800, page=None) -> Shown`.
+
+    An error in the page, or a request for anything, fails the test.
+    """
     contexts, errors = [], []
 
     def mount(widget, lang="en", theme="light", width=800, page=None):
@@ -133,15 +141,16 @@ def mount(chromium):
             contexts.append(context)
             page = context.new_page()
             page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on(
+                "request",
+                lambda r: errors.append(r.url) if not r.url.startswith(("blob:", "data:")) else None,
+            )
             page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
             page.set_content(PAGE.format(lang={"zh": "zh-CN"}.get(lang, lang), theme=theme, width=width))
         state = {
-            key: {"base64": base64.b64encode(value).decode()}
-            if isinstance(value, bytes | memoryview)
-            else value
-            for key, value in widget.get_state().items()
-            if not key.startswith("_")
-            and isinstance(value, bytes | memoryview | str | int | float | list | dict | None)
+            name: {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+            for name, value in widget.get_state().items()
+            if not name.startswith("_")
         }
         shown = Shown(page, page.evaluate(MOUNT, {"esm": widget._esm, "state": state}), errors)
         shown.settle()

@@ -1,4 +1,4 @@
-import {floats, fmt, frame, legend, rgb} from "./common.js";
+import {floats, fmt, frame, legend, pixels} from "./common.js";
 import {h} from "./dom.js";
 import {matrix, tokenLabel} from "./matrix.js";
 
@@ -18,13 +18,13 @@ const CSS_HEATMAP = `
 .anb .hm-top{display:flex;flex-wrap:wrap;gap:2px 18px;align-items:center;justify-content:space-between;margin:0 0 4px;font-size:.9em}
 .anb .hm-what{font-weight:600}
 .anb .hm-gold{color:var(--v)}
-.anb .hm-gold::before{content:"";display:inline-block;width:12px;height:12px;border:2px solid var(--v);border-radius:2px;margin-inline-end:5px;vertical-align:-1px}
+.anb .hm-gold i{display:inline-block;width:12px;height:12px;border:2px solid var(--v);border-radius:2px;margin-inline-end:5px;vertical-align:-1px}
 .anb .hm-lines{display:grid;grid-template-columns:minmax(60px,auto) minmax(90px,1fr) minmax(60px,auto);max-width:620px}
 .anb .hm-lines .hm-ax{font-size:11px;color:var(--q);padding:0 6px 2px;text-align:end}
 .anb .hm-lines .hm-ax+.hm-ax{grid-column:3;color:var(--k);text-align:start}
 .anb .hm-col{display:flex;flex-direction:column;min-width:0}
-.anb .hm-col button{border:0;background:none;border-radius:4px;padding:0 6px;margin:0;min-height:0;height:var(--rh);line-height:var(--rh);font-size:13px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;text-align:end;unicode-bidi:isolate;max-width:150px}
-.anb .hm-col:last-child button{text-align:start}
+.anb .hm-col button{border:0;background:none;border-radius:4px;padding:0 6px;margin:0;min-height:0;height:var(--rh);line-height:var(--rh);font-size:13px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;text-align:right;unicode-bidi:isolate;max-width:150px}
+.anb .hm-col:last-child button{text-align:left}
 .anb .hm-col button[aria-pressed=true]{background:var(--q);color:var(--face)}
 .anb .hm-col:last-child button[aria-pressed=true]{background:var(--k)}
 .anb .hm-col button[data-near]{background:color-mix(in srgb,var(--w) calc(var(--p)*55%),var(--face))}
@@ -60,7 +60,7 @@ function render({model, el}) {
   const headName = k => (k === "mean" ? {zh: "各头平均", en: "mean of heads"} : {zh: `头 ${k}`, en: `head ${k}`});
 
   // Tool bar: only what there is to choose.
-  const view = ui.segmented({label: {zh: "视图", en: "View"}, value: model.get("view"), onChange: v => ui.set({view: v}),
+  const view = ui.segmented({label: {zh: "视图", en: "View"}, value: model.get("view"), onChange(v) { ui.hideTip(); ui.set({view: v}); },
     options: [["matrix", {zh: "矩阵", en: "Matrix"}], ["lines", {zh: "连线", en: "Lines"}], ...(one ? [] : [["gallery", {zh: "所有头", en: "All heads"}]])]});
   const layer = ui.select({label: {zh: "层", en: "Layer"}, options: Array.from({length: layers}, (_, i) => [i, String(i)]), value: model.get("layer"), onChange: v => ui.set({layer: Number(v)})});
   const head = ui.select({label: {zh: "头", en: "Head"}, options: [...Array.from({length: heads}, (_, i) => [i, String(i)]), ["mean", {zh: "平均", en: "mean"}]], value: model.get("head"), onChange: v => ui.set({head: v === "mean" ? v : Number(v)})});
@@ -80,7 +80,7 @@ function render({model, el}) {
 
   const what = ui.text(h("span", {class: "hm-what"}), () => (one ? {zh: "权重", en: "weights"} : {zh: `第 ${model.get("layer")} 层，${headName(model.get("head")).zh}`, en: `layer ${model.get("layer")}, ${headName(model.get("head")).en}`}));
   const scale = legend(ui, {map: "sequential", label: {zh: "权重", en: "weight"}});
-  const top = h("div", {class: "hm-top"}, what, gold.length ? ui.text(h("span", {class: "hm-gold"}), {zh: "标准对齐", en: "gold alignment"}) : null, scale.el);
+  const top = h("div", {class: "hm-top"}, what, gold.length ? h("span", {class: "hm-gold"}, h("i"), ui.text(h("span"), {zh: "标准对齐", en: "gold alignment"})) : null, scale.el);
   const places = {gallery: h("div", {}), matrix: h("div", {}), lines: h("div", {})};
   ui.figure.append(places.gallery, top, places.matrix, places.lines);
   // A view is built when it is first shown.
@@ -180,11 +180,7 @@ function render({model, el}) {
     });
     function paint() {
       const by = stretchTo(weights);
-      for (const {l, k, canvas} of cells) {
-        const ctx = canvas.getContext("2d"), image = ctx.createImageData(columns, rows), values = select(weights, shape, l, k);
-        for (let i = 0; i < values.length; i++) { const c = rgb("sequential", ui.theme, values[i], 0, by); image.data.set(c, 4 * i); image.data[4 * i + 3] = 255; }
-        ctx.putImageData(image, 0, 0);
-      }
+      for (const {l, k, canvas} of cells) pixels(canvas, select(weights, shape, l, k), {map: "sequential", min: 0, max: by}, ui.theme);
     }
     const show = () => cells.forEach(({l, k, node}) => {
       const on = l === model.get("layer") && k === model.get("head");

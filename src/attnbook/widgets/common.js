@@ -103,7 +103,7 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC
 .anb .anb-c.anb-gold{box-shadow:inset 0 0 0 2px var(--face),inset 0 0 0 4px var(--v)}
 .anb .anb-small .anb-c.anb-gold{box-shadow:inset 0 0 0 2px var(--v)}
 .anb .anb-rl,.anb .anb-cl{font-size:var(--lf,12.5px);color:var(--dim);overflow:hidden;text-overflow:ellipsis;white-space:nowrap;unicode-bidi:isolate}
-.anb .anb-rl{max-width:96px;padding:0 6px 0 2px;text-align:end;align-self:center}
+.anb .anb-rl{max-width:96px;padding:0 6px 0 2px;text-align:right;align-self:center}
 .anb .anb-cl{align-self:end;text-align:center;padding:0 1px 3px;justify-self:center;max-width:100%}
 .anb .anb-up .anb-cl{writing-mode:vertical-rl;max-height:92px;max-width:none;text-align:end;padding:0 0 3px}
 .anb .anb-rl.anb-hot{color:var(--q);font-weight:700}
@@ -148,19 +148,28 @@ const STOPS = {
     dark: ["#8accff", "#3f8fd0", "#215078", "#24262d", "#7a4520", "#d37a35", "#ffbd85"],
   },
 };
+// Each map has 256 steps, made once: {c: [r, g, b], css, ink, pixel}.
 const TABLES = {};
-function table(map, theme) {
+export function colourSteps(map, theme) {
   return TABLES[map + theme] ??= (() => {
     const stops = STOPS[map][theme].map(hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16)));
     return Array.from({length: 256}, (_, i) => {
       const at = (i / 255) * (stops.length - 1), k = Math.min(stops.length - 2, at | 0), f = at - k;
-      return stops[k].map((low, c) => Math.round(low + f * (stops[k + 1][c] - low)));
+      const c = stops[k].map((low, j) => Math.round(low + f * (stops[k + 1][j] - low)));
+      return {c, css: `rgb(${c})`, ink: inkOn(c), pixel: (255 << 24) | (c[2] << 16) | (c[1] << 8) | c[0]};
     });
   })();
 }
-export function rgb(map, theme, value, min = 0, max = 1) {
+export function colourStep(value, min = 0, max = 1) {
   const f = max > min ? (value - min) / (max - min) : 0;
-  return table(map, theme)[Math.max(0, Math.min(255, Math.round((f || 0) * 255)))];
+  return Math.max(0, Math.min(255, Math.round((f || 0) * 255)));
+}
+export const rgb = (map, theme, value, min, max) => colourSteps(map, theme)[colourStep(value, min, max)].c;
+// One pixel for each value on a canvas of columns × rows (a pixel is written as one 32-bit number; all browsers run on little-endian machines).
+export function pixels(canvas, values, {map, min, max}, theme) {
+  const ctx = canvas.getContext("2d"), image = ctx.createImageData(canvas.width, canvas.height), out = new Uint32Array(image.data.buffer), steps = colourSteps(map, theme);
+  for (let i = 0; i < out.length; i++) out[i] = steps[colourStep(values[i], min, max)].pixel;
+  ctx.putImageData(image, 0, 0);
 }
 const linear = c => ((c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
 export const luminance = c => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
@@ -284,12 +293,12 @@ export function frame({model, el}, {name, title, caption, alt, css}) {
   // Controls.
   const field = (msg, cls, ...nodes) => h("label", {class: `anb-f ${cls}`}, ui.text(h("span", {class: "anb-l"}), msg), ...nodes);
   ui.slider = ({label, min, max, step = 1, value, format = String, onInput}) => {
-    const input = h("input", {type: "range", min, max, step}), out = h("output", {"aria-hidden": "true"});
+    const id = uid(), input = h("input", {type: "range", id, min, max, step}), out = h("output", {"aria-hidden": "true"});  // `for`: an output is labelable too
     const show = () => { const s = ui.t(format(Number(input.value))); out.textContent = s; input.setAttribute("aria-valuetext", s); };
     const set = v => { if (Number(input.value) !== v || !out.textContent) input.value = v; show(); };
     input.addEventListener("input", () => { show(); onInput(Number(input.value)); });
     changed.add(show);
-    const node = h("label", {class: "anb-f anb-sl"}, ui.text(h("span", {class: "anb-l"}), label), out, input);
+    const node = h("label", {class: "anb-f anb-sl", for: id}, ui.text(h("span", {class: "anb-l"}), label), out, input);
     set(value);
     return {el: node, input, set, range(low, high) { input.min = low; input.max = high; show(); }};
   };
@@ -319,19 +328,21 @@ export function frame({model, el}, {name, title, caption, alt, css}) {
     const node = ui.text(h("button", {type: "button", class: primary && "anb-primary", onclick: onClick}), label);
     return {el: node};
   };
-  // A number in a cell. Half-typed text ("-", "") is kept and marked; only numbers are passed on.
+  // A number in a cell. What is not a number in range ("-", "", "1e9") is marked and not passed on; leaving the cell takes it back.
   ui.numberCell = ({label, value, step = 0.1, min = -99, max = 99, onInput}) => {
     const input = ui.attr(h("input", {type: "number", class: "anb-num", step, min, max, inputmode: "decimal"}), "aria-label", label);
+    let last;
+    const wrong = on => { if (on) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid"); };
+    const write = v => { last = v; wrong(false); if (input.value === "" || Number(input.value) !== v) input.value = v; };
     input.addEventListener("input", () => {
       const v = input.value === "" ? NaN : Number(input.value), good = v >= min && v <= max;
-      input.setAttribute("aria-invalid", String(!good));
-      if (good) onInput(v);
+      wrong(!good);
+      if (good) { last = v; onInput(v); }
     });
-    const set = v => { if (Number(input.value) !== v || input.value === "") { input.value = v; input.setAttribute("aria-invalid", "false"); } };
-    input.addEventListener("blur", () => { if (input.getAttribute("aria-invalid") === "true") { input.setAttribute("aria-invalid", "false"); input.value = last; } });
-    let last = value;
-    set(value);
-    return {el: input, input, set: v => { last = v; if (document.activeElement !== input || input.getRootNode() !== document) set(v); else if (input.getAttribute("aria-invalid") !== "true") set(v); }};
+    input.addEventListener("blur", () => write(last));
+    write(value);
+    // What is half typed stays as long as the model has not moved.
+    return {el: input, input, set: v => { if (v !== last || !input.hasAttribute("aria-invalid")) write(v); }};
   };
 
   // Tooltip: one box per widget, shown for what is under the mouse, the finger or the focus.

@@ -1,4 +1,4 @@
-import {fmt, inkOn, rgb} from "./common.js";
+import {colourStep, colourSteps, fmt} from "./common.js";
 import {h} from "./dom.js";
 
 // A matrix as a grid: queries are rows, keys are columns, the axes say so.
@@ -33,7 +33,7 @@ export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scal
     grid.append(row);
   }
   const at = node => { const i = cells.indexOf(node); return i < 0 ? null : [Math.floor(i / C), i % C]; };
-  let values = new Array(R * C).fill(NaN), old = [], masked = () => false, state = 0, focus = 0, big = true;
+  let values = new Array(R * C).fill(NaN), old = [], steps = [], masked = () => false, state = 0, focus = 0, big = true;
   const speak = (r, c) => ui.t(describe ? describe(r, c, values[r * C + c]) : `${ui.t(rows[r])}, ${ui.t(cols[c])}: ${fmt(values[r * C + c], digits)}`);
 
   if (interactive) {
@@ -64,16 +64,21 @@ export function matrix(ui, {rows, cols, rowAxis, colAxis, label, showLabel, scal
     if (to !== undefined) { event.preventDefault(); if (inputs[to]) { inputs[to].el.focus(); inputs[to].el.select(); } }
   });
 
+  // Only what has changed is written: the colour if its step of 256 has, the number if it is shown.
   function draw(force) {
     const {map, min, max} = scale, show = !many || big;
+    const colours = colourSteps(map, ui.theme);
     for (let i = 0; i < cells.length; i++) {
-      const v = values[i], off = masked(Math.floor(i / C), i % C) || !Number.isFinite(v), key = off ? "off" : v;
-      if (!force && old[i] === key) continue;
-      old[i] = key;
-      const node = cells[i], colour = off ? null : rgb(map, ui.theme, v, min, max);
-      node.classList.toggle("anb-off", off);
-      node.style.background = off ? "" : `rgb(${colour})`;
-      node.style.color = off ? "" : inkOn(colour);
+      const v = values[i], off = masked(Math.floor(i / C), i % C) || !Number.isFinite(v), step = off ? -1 : colourStep(v, min, max);
+      const key = show && !off ? v : step;
+      if (!force && old[i] === key && steps[i] === step) continue;
+      const node = cells[i];
+      if (force || steps[i] !== step) {
+        if ((steps[i] === -1) !== off) node.classList.toggle("anb-off", off);
+        node.style.backgroundColor = off ? "" : colours[step].css;
+        node.style.color = off ? "" : colours[step].ink;
+      }
+      old[i] = key; steps[i] = step;
       if (editable) inputs[i].set(v);
       else if (show) node.textContent = format(v);
       if (i === focus && interactive) node.setAttribute("aria-label", speak(Math.floor(i / C), i % C));
