@@ -69,19 +69,17 @@ def test_shown_matrix_carries_one_row_to_the_other(mount, offset):
     np.testing.assert_allclose(moved, there, atol=0.0101)
 
 
-def residual(shown):
-    text = shown.root.get_by_text("‖PEₚₒₛ₊ₖ − M(k)·PEₚₒₛ‖ =").inner_text().split("= ")[1]
-    if text == "0":
-        return 0.0
-    mantissa, power = text.split("\u00a0×\u00a010")
-    return float(mantissa) * 10.0 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
+def number(text):
+    """1.9 × 10⁻¹⁶ as a float."""
+    return float(text.replace("\u00a0×\u00a010", "e").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
 def test_residual_is_rounding_at_every_position_and_offset(mount):
     shown = mount(RotationExplorer(d_model=16))
+    line = shown.root.get_by_text("‖PEₚₒₛ₊ₖ − M(k)·PEₚₒₛ‖ =")
     for position, offset in [(0, 0), (5, 3), (32, 32), (1, -32)]:
         shown.set(position=position, offset=offset)
-        assert residual(shown) < 1e-13
+        assert number(line.inner_text().split("= ")[1]) < 1e-13
 
 
 def test_clock_hands_are_the_encoding(mount):
