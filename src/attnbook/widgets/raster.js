@@ -1,28 +1,53 @@
-import {rgb} from "./common.js";
+import {pixels} from "./common.js";
 import {h} from "./dom.js";
 
 // A matrix too large for a grid of numbers: a canvas of one pixel a cell, without smoothing.
 // raster(ui, {rows, cols, scale: {map, min, max}, label, rowAxis, colAxis, width, height, rowTicks, describe(row, col, value) -> message, onPick(row, col)})
 //   width, height: CSS lengths of the canvas; rowTicks: [[row, text], …] on the left
 // -> {el, set(values, {rows, cols} = {}), mark(bands)}   values: flat, row after row; bands: [{row, dashed}], null rows are not drawn
-export function raster(ui, {rows, cols, scale, label, rowAxis, colAxis, width = "100%", height, rowTicks = [], describe, onPick}) {
-  const canvas = ui.attr(h("canvas", {role: "img", style: {width: "100%", height, display: "block", "image-rendering": "pixelated", "border-radius": "2px", cursor: onPick ? "pointer" : "default"}}), "aria-label", label);
+export function raster(
+  ui,
+  {rows, cols, scale, label, rowAxis, colAxis, width = "100%", height, rowTicks = [], describe, onPick},
+) {
+  const canvas = ui.attr(
+    h("canvas", {
+      role: "img",
+      style: {
+        width: "100%",
+        height,
+        display: "block",
+        "image-rendering": "pixelated",
+        "border-radius": "2px",
+        cursor: onPick ? "pointer" : "default",
+      },
+    }),
+    "aria-label",
+    label,
+  );
   const box = h("div", {style: {position: "relative", flex: "1 1 0", "min-width": "0", "max-width": width}}, canvas);
-  const side = h("div", {"aria-hidden": "true", style: {position: "relative", width: rowTicks.length ? "26px" : "0", flex: "none", "font-size": "11px", color: "var(--dim)"}});
+  const side = h("div", {
+    "aria-hidden": "true",
+    style: {position: "relative", width: rowTicks.length ? "26px" : "0", flex: "none", "font-size": "11px", color: "var(--dim)"},
+  });
   const axes = h("div", {class: "anb-ax", "aria-hidden": "true"}, ui.text(h("span"), rowAxis), ui.text(h("span"), colAxis));
-  let values = [], bands = [];
+  let values = [],
+    bands = [];
   const draw = () => {
-    canvas.width = cols; canvas.height = rows;
-    const ctx = canvas.getContext("2d"), image = ctx.createImageData(cols, rows);
-    for (let i = 0; i < rows * cols; i++) {
-      const [r, g, b] = rgb(scale.map, ui.theme, values[i] ?? 0, scale.min, scale.max);
-      image.data.set([r, g, b, 255], 4 * i);
-    }
-    ctx.putImageData(image, 0, 0);
+    canvas.width = cols;
+    canvas.height = rows;
+    pixels(canvas, values, scale, ui.theme);
   };
-  for (const [row, text] of rowTicks) side.append(h("span", {style: {position: "absolute", right: "5px", top: `${((row + 0.5) / rows) * 100}%`, transform: "translateY(-50%)"}}, text));
+  for (const [row, text] of rowTicks)
+    side.append(
+      h(
+        "span",
+        {style: {position: "absolute", right: "5px", top: `${((row + 0.5) / rows) * 100}%`, transform: "translateY(-50%)"}},
+        text,
+      ),
+    );
   const at = event => {
-    const r = canvas.getBoundingClientRect(), inside = (v, n) => Math.max(0, Math.min(n - 1, Math.floor(v * n)));
+    const r = canvas.getBoundingClientRect(),
+      inside = (v, n) => Math.max(0, Math.min(n - 1, Math.floor(v * n)));
     return [inside((event.clientY - r.top) / r.height, rows), inside((event.clientX - r.left) / r.width, cols)];
   };
   const spot = h("div", {"aria-hidden": "true", style: {position: "absolute", "pointer-events": "none"}});
@@ -38,10 +63,22 @@ export function raster(ui, {rows, cols, scale, label, rowAxis, colAxis, width = 
   if (onPick) ui.listen(canvas, "click", event => onPick(...at(event)));
   ui.onChange(draw);
   return {
-    el: h("div", {class: "anb-m", style: {"max-width": `calc(${width} + ${rowTicks.length ? 26 : 0}px)`}}, axes, h("div", {style: {display: "flex"}}, side, box)),
-    set(next, size) { values = next; if (size) ({rows, cols} = size); draw(); },
+    el: h(
+      "div",
+      {class: "anb-m", style: {"max-width": `calc(${width} + ${rowTicks.length ? 26 : 0}px)`}},
+      axes,
+      h("div", {style: {display: "flex"}}, side, box),
+    ),
+    set(next, size) {
+      values = next;
+      if (size) ({rows, cols} = size);
+      draw();
+    },
     mark(next) {
-      while (bands.length < next.length) { bands.push(h("div", {class: "anb-band", "aria-hidden": "true"})); box.append(bands.at(-1)); }
+      while (bands.length < next.length) {
+        bands.push(h("div", {class: "anb-band", "aria-hidden": "true"}));
+        box.append(bands.at(-1));
+      }
       bands.forEach((band, i) => {
         const {row = null, dashed} = next[i] ?? {};
         band.hidden = row == null;
