@@ -98,8 +98,8 @@ function render({model, el}) {
   function buildLines() {
     const rowHeight = Math.max(rows, columns) > 24 ? 20 : 26, height = Math.max(rows, columns) * rowHeight;
     const svg = h("svg", {"aria-hidden": "true", height}), lines = [];
-    const side = (tokens, name) => tokens.map((token, i) => tokenLabel(ui, h("button", {type: "button", tabindex: i || name === "k" ? -1 : 0, "aria-pressed": "false"}), token));
-    const left = side(queries, "q"), right = side(keys, "k");
+    const side = (tokens, first) => tokens.map((token, i) => tokenLabel(ui, h("button", {type: "button", tabindex: first && i === 0 ? 0 : -1, "aria-pressed": "false"}), token));
+    const left = side(queries, true), right = side(keys, false);
     const column = (nodes, msg) => ui.attr(h("div", {class: "hm-col", role: "group"}, ...nodes), "aria-label", msg);
     const axis = msg => ui.text(h("span", {class: "hm-ax", "aria-hidden": "true"}), msg);
     const box = h("div", {class: "hm-lines", style: {"--rh": `${rowHeight}px`}}, axis({zh: "查询 query", en: "query"}), axis({zh: "键 key", en: "key"}),
@@ -115,8 +115,9 @@ function render({model, el}) {
       const where = at(e.target); if (!where) return;
       const here = where.q != null ? left : right, i = where.q ?? where.k;
       const to = {ArrowUp: here[i - 1], ArrowDown: here[i + 1], Home: here[0], End: here.at(-1), ArrowLeft: left[Math.min(i, rows - 1)], ArrowRight: right[Math.min(i, columns - 1)]}[e.key];
-      if (to) { e.preventDefault(); e.target.tabIndex = -1; to.tabIndex = 0; to.focus(); }
+      if (to) { e.preventDefault(); to.focus(); }
     });
+    ui.listen(box, "focusin", e => { if (at(e.target)) for (const node of [...left, ...right]) node.tabIndex = node === e.target ? 0 : -1; });
     let width = 0;
     const y = i => (i + 0.5) * rowHeight;
     // A pool of lines, as many as are needed; each is set anew.
