@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 from jupyter_book.sphinx import build_sphinx
-from sphinx_external_toc.parsing import parse_toc_yaml
+from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
 from . import execution, landing, links
 from .errors import BookError
@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
         return build_edition(root, options.edition, site, options.cache.resolve())
     try:
         build_site(root, site)
-    except BookError as error:
+    except (BookError, yaml.YAMLError, MalformedError) as error:
         print(f"\n{error}\n\nThe book was not built; {site} is as it was.", file=sys.stderr)
         return 1
     return 0

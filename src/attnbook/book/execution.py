@@ -73,9 +73,16 @@ def run_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> No
     """Event `env-before-read-docs`: execute what is to be read and not in the cache."""
     if app.config.nb_execution_mode != "cache":
         return
-    paths = [Path(env.doc2path(docname)) for docname in docnames]
+    paths = [path for path in map(Path, map(env.doc2path, docnames)) if path.suffix == ".ipynb"]
+    if app.config.attnbook_cache_folder:  # both languages are being built at once and neither may execute
+        cache = get_cache(app.config.attnbook_cache_folder)
+        for path in paths:
+            name = path.relative_to(app.srcdir).as_posix()
+            if not is_cached(cache, read_notebook(path, name)):
+                raise BookError(f"{name}: changed while the book was being built; build it again")
+        return
     execute(
-        [path for path in paths if path.suffix == ".ipynb"],
+        paths,
         root=Path(app.srcdir),
         folder=Path(app.config.nb_execution_cache_path),
         timeout=app.config.nb_execution_timeout,

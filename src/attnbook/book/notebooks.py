@@ -270,8 +270,9 @@ class Converter:
             image = f"![{options.get('alt', '')}]({self._embedded(argument)})"
             return f"{image}\n\n{caption}" if caption else image
         if name == "bibliography":
-            works = {key: self.course.references[key] for key in dict.fromkeys(self.cited)}
-            return citations.reference_list(works)
+            everything = self.course.references
+            cited = {key: everything[key] for key in dict.fromkeys(self.cited)}
+            return citations.reference_list(everything if "all" in options else cited)
         raise BookError(f"{self.where}: the directive {name} has no rule for the readers' notebooks")
 
     def _details(self, title: str, body: str) -> str:

@@ -32,6 +32,7 @@ ZH = {
     "previous page": "上一章",
     "next page": "下一章",
     "Search...": "搜索……",
+    "© Copyright %(copyright)s.": "© %(copyright)s",
     "Searching": "正在搜索",
     "Preparing search...": "正在准备搜索……",
     "Search finished, found ${resultCount} page(s) matching the search query.": (
