@@ -236,8 +236,9 @@ class MultiHeadAttention(nn.Module):
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
         dropout = self.dropout if self.training else 0.0
         if need_weights:
-            weights = scaled_dot_product_attention(q, k, v, mask)[1]  # (batch, heads, query, key)
-            heads = F.dropout(weights, dropout) @ v  # (batch, heads, query, d_k)
+            heads, weights = scaled_dot_product_attention(q, k, v, mask)  # (batch, heads, query, d_k | key)
+            if dropout:
+                heads = F.dropout(weights, dropout) @ v
         else:
             weights = None
             heads = F.scaled_dot_product_attention(q, k, v, mask, dropout)  # (batch, heads, query, d_k)
