@@ -1,32 +1,37 @@
-"""The built-in corpus: a Chinese–English grammar that writes both sentences of a pair and knows which words belong together.
+"""The built-in corpus: a Chinese–English grammar that writes both sentences of a pair and aligns their words.
 
-A **synchronous grammar** (Lewis & Stearns 1968; Chiang 2007) rewrites one symbol into two strings at once. The rules are
-in `grammar_rules.py`, one a line:
+A **synchronous grammar** (Lewis & Stearns 1968; Chiang 2007) rewrites one symbol into two strings at once.
+The rules are in `grammar.txt`, one a line:
 
     HEAD weight: Chinese | English | options
 
     PLACED 1: 在=l PLACE_study DEED_read* | DEED_read* PLACE_study=l
 
-says: a deed in a place is 在, the place, the deed in Chinese, and the deed, the place in English. Names in capitals are
-**slots**: both sides use the same choice for a slot, in their own order. The rest are words. After a word or slot may come
+says: a deed in a place is 在, the place, the deed in Chinese, and the deed, the place in English. Names in
+capitals are **slots**: both sides use the same choice for a slot, in their own order. The rest are words.
+After a word or slot may come
 
-- `=l`, a **link**: words of the two sides that share a letter of one rule are aligned (several letters: `=b,r`). A link
-  on a slot goes to the slot's head (here 在 is aligned with the preposition), or to all its words if it has none.
-  A rule with neither slots nor links is one expression, and all its words are aligned with each other.
-- `*`, the **head**: it takes the form that the rule itself was asked for. English verbs have the forms `base`, `pres`,
-  `past`, `ing`, `pp`, nouns `sg` and `pl`, adjectives `er` and `est`, pronouns `obj`. In Chinese `le` puts 了 where the rule
-  has `~`, and `cl` asks a noun for its measure word (option `cl=本`).
-- `.past`, the form that is asked of a slot or word; `@SUBJECT`, the slot it agrees with (else with the subject it was given).
+- `=l`, a **link**: words of the two sides that share a letter of one rule are aligned (several letters:
+  `=b,r`). A link on a slot goes to the slot's head (here 在 is aligned with the preposition), or to all its
+  words if it has none. A rule with neither slots nor links is one expression, and all its words are aligned
+  with each other.
+- `*`, the **head**: it takes the form that the rule itself was asked for. English verbs have the forms
+  `base`, `pres`, `past`, `ing`, `pp`, nouns `sg` and `pl`, adjectives `er` and `est`, pronouns `obj`. In
+  Chinese `le` puts 了 where the rule has `~`, and `cl` asks a noun for its measure word (option `cl=本`).
+- `.past`, the form that is asked of a slot or word; `@SUBJECT`, the slot it agrees with (else with the
+  subject it was given).
 - `/1`, `/2`: two slots of one name.
-- `|| aux: ...` gives an English rule a second part for the form `aux`: questions put the auxiliary before the subject.
+- `|| aux: ...` gives an English rule a second part for the form `aux`: questions put the auxiliary before the
+  subject.
 
-Everything that English must say is decided by the Chinese sentence: a bare noun before the verb or after 把 is "the", 一 with a
-measure word is "a", tense follows 了, 过, 在, 会, 没 and the words of time. So the grammar maps a Chinese sentence to exactly
-one English sentence, and exact match is a fair score. Words with no counterpart ("the", 把, the "to" of "want to go") are
-aligned with nothing.
+Everything that English must say is decided by the Chinese sentence: a bare noun before the verb or after
+把 is "the", 一 with a measure word is "a", tense follows 了, 过, 在, 会, 没 and the words of time. So the
+grammar maps a Chinese sentence to exactly one English sentence, and exact match is a fair score. Words with
+no counterpart ("the", 把, the "to" of "went to the park") are aligned with nothing. The register is that of
+a picture book: animals read, sing and go to Beijing, and many of them are weasels (鼬).
 
-Chinese tokens are characters, as `text.tokenizers.tokenize_chinese` makes them; English tokens are lower-case words and punctuation, as
-`tokenize_english` makes them.
+Chinese tokens are characters, as `text.tokenizers.tokenize_chinese` makes them; English tokens are lower-case
+words and punctuation, as `tokenize_english` makes them.
 """
 
 import hashlib
@@ -41,6 +46,7 @@ from random import Random
 
 from attnbook._validation import check_choice, check_positive
 from attnbook.text.inflection import article, inflect
+from attnbook.text.tokenizers import detokenize_chinese, detokenize_english
 
 __all__ = ["MAX_LENGTH", "MIN_LENGTH", "Pair", "corpus", "count_pairs"]
 
@@ -59,8 +65,18 @@ class Pair:
     target: tuple[str, ...]
     alignment: frozenset[tuple[int, int]]
 
+    @property
+    def source_text(self) -> str:
+        """The Chinese sentence as it is written."""
+        return detokenize_chinese(self.source)
 
-# ---------------------------------------------------------------------------------------------- reading the rules
+    @property
+    def target_text(self) -> str:
+        """The English sentence as it is written, with its capitals."""
+        return detokenize_english(self.target)
+
+
+# ---------------------------------------------------------------------- reading the rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +93,7 @@ class Item:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rule:
-    """A line of the grammar. `english[""]` is the whole translation; other keys are its parts for questions."""
+    """A line of the grammar; `english[""]` is the whole translation, other keys its parts in questions."""
 
     line: str
     head: str
@@ -187,7 +203,7 @@ def grammar() -> dict[str, tuple[Rule, ...]]:
     return parse_rules(files("attnbook.text").joinpath("grammar.txt").read_text(encoding="utf-8"))
 
 
-# ---------------------------------------------------------------------------------------------- from a derivation to a pair
+# ---------------------------------------------------------------------- from a derivation to a pair
 
 Token = tuple[str, tuple]  # a token and the links it takes part in
 
@@ -268,7 +284,7 @@ def agreement_of(derivation: Derivation) -> str:
     return "sg"
 
 
-# ---------------------------------------------------------------------------------------------- drawing and counting
+# ---------------------------------------------------------------------- drawing and counting
 
 
 @cache
@@ -278,7 +294,7 @@ def _cumulated(head: str) -> tuple[tuple[int, ...], tuple[Rule, ...]]:
 
 
 def sample(random: Random, head: str = "S") -> Derivation:
-    """A derivation of `head`, each rule drawn in proportion to its weight."""
+    """A derivation of `head`; each rule is drawn in proportion to its weight."""
     weights, rules = _cumulated(head)
     # Only Random.random() is used: Python promises the same sequence of it for a seed in all versions.
     rule = rules[bisect_right(weights, random.random() * weights[-1])]
@@ -286,9 +302,9 @@ def sample(random: Random, head: str = "S") -> Derivation:
 
 
 def split_of(target: tuple[str, ...]) -> str:
-    """Which split a pair belongs to: a hash of the English sentence gives 80 % to train, 10 % each to valid and test.
+    """The split that a pair belongs to: of all English sentences, 80 % train, 10 % valid, 10 % test.
 
-    A Chinese sentence has one translation, so the splits share neither targets nor sources.
+    A hash decides. A Chinese sentence has one translation, so the splits share neither targets nor sources.
     """
     digest = hashlib.blake2b(" ".join(target).encode(), digest_size=8).digest()
     return {0: "test", 1: "valid"}.get(int.from_bytes(digest) % 10, "train")
@@ -297,8 +313,8 @@ def split_of(target: tuple[str, ...]) -> str:
 def corpus(n: int, seed: int = 0, split: str = "train") -> list[Pair]:
     """`n` distinct pairs of a split ("train", "valid" or "test"), drawn with `seed`.
 
-    The same arguments give the same pairs on every machine and Python, and `corpus(10, ...)` begins `corpus(100, ...)`.
-    Both sentences of a pair have 3 to 40 tokens.
+    The same arguments give the same pairs on every machine and Python, and `corpus(10, ...)` begins
+    `corpus(100, ...)`. Both sentences of a pair have 3 to 40 tokens.
     """
     check_positive(n=n)
     check_choice(SPLITS, split=split)
@@ -319,8 +335,9 @@ def corpus(n: int, seed: int = 0, split: str = "train") -> list[Pair]:
 def count_pairs(max_length: int = MAX_LENGTH) -> int:
     """How many distinct pairs the grammar can write with 3 to `max_length` tokens on both sides, exactly.
 
-    The count of a rule is the product of the counts of its slots, kept by the lengths of both sides; a different derivation is
-    a different Chinese sentence (no sentence of the grammar is ambiguous: `tests/text/test_grammar.py` parses them back).
+    The count of a rule is the product of the counts of its slots, kept by the lengths of both sides; a
+    different derivation is a different Chinese sentence (no sentence of the grammar is ambiguous:
+    `tests/text/test_grammar.py` parses them back).
     """
     check_positive(max_length=max_length)
     count = _Counter(max_length).count("S", ("",), ("",))
@@ -331,7 +348,11 @@ Counts = dict[tuple[int, int], int]  # (Chinese length, English length): how man
 
 
 class _Counter:
-    """Counts derivations by length. A slot may be written several times (a noun and its measure word), each time in a form."""
+    """Counts derivations by the lengths of both sides.
+
+    A slot may be written several times, each time in a form (a noun and its measure word), so counts are kept
+    for all the forms of one slot together.
+    """
 
     def __init__(self, max_length: int) -> None:
         self.max_length = max_length

@@ -1,4 +1,4 @@
-"""The forms of the English words of the built-in grammar: conjugation, plurals, comparison, pronouns, a/an."""
+"""The forms of the English words of the built-in grammar: verbs, plurals, comparison, pronouns, a/an."""
 
 _PRONOUNS = {"i": "me", "he": "him", "she": "her", "we": "us", "they": "them", "you": "you"}
 _IRREGULAR = {
@@ -52,10 +52,10 @@ _VOWELS = "aeiou"
 
 
 def inflect(word: str, form: str, agreement: str = "sg") -> str:
-    """The `form` of a verb, noun, adjective or pronoun; a word without that form (and form "") stays as it is.
+    """The `form` of a verb, noun, adjective or pronoun; a word without that form stays as it is.
 
-    `form`: "pres", "past", "ing", "pp" of a verb (`agreement` "i", "sg" or "pl" is its subject's), "pl" of a noun,
-    "er", "est" of an adjective, "obj" of a pronoun.
+    `form`: "pres", "past", "ing", "pp" of a verb (`agreement` "i", "sg" or "pl" is its subject's), "pl" of a
+    noun, "er", "est" of an adjective, "obj" of a pronoun.
     """
     if form == "obj":
         return _PRONOUNS.get(word, word)
