@@ -50,7 +50,9 @@ def normalize_chinese(text: str, simplify: bool = True) -> str:
     "Tom 說 ，「 ３.５ 公斤 . 」" -> "Tom 说，“3.5 公斤。”"
     """
     text = _clean(_compose(text).translate(_TO_ASCII).translate(_OF_CHINESE))
-    text = re.sub(rf"(?<=[{_HAN}”）])\s*\.(?![\w.])|^\.$", "。", text)
+    text = re.sub(rf"(?<=[{_HAN}”）])\s*\.(?![\w.])", "。", text)
+    if re.search(f"[{_HAN}]", text):
+        text = re.sub(r"(?<!\.)\.$", "。", text)
     text = re.sub(r"[,!?:;()](?!(?<=\d.)\d)", lambda match: match[0].translate(_TO_FULL), text)
     text = re.sub(r'"([^"]*)"', r"“\1”", text)
     text = re.sub(r"\s*([，。！？：；（）“”、《》])\s*", r"\1", text)

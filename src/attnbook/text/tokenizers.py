@@ -59,8 +59,8 @@ _IS_IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 _NAMES = (
     "Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February April June July August "
     "September October November December English Chinese Japanese French German China Japan France Germany "
-    "England America London Paris Tokyo Boston Beijing Shanghai Tom Mary John David Anna Lili Xiaoming Mom Dad "
-    "Grandpa Grandma Mr. Mrs. Ms. Dr. TV"
+    "England America London Paris Tokyo Boston Beijing Shanghai Tom Mary John David Anna Lili Xiaoming "
+    "Mom Dad Grandpa Grandma Mr. Mrs. Ms. Dr. TV"
 )
 CASING: Mapping[str, str] = {name.lower(): name for name in _NAMES.split()}
 """How the names of the built-in corpus, and a few more, are written: lower-case token -> name."""
