@@ -5,12 +5,14 @@ import shutil
 import struct
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 import traitlets
+from browser import launch_chromium
 from IPython.core.formatters import DisplayFormatter
 
 from attnbook.notebook import Bilingual, set_language
@@ -36,6 +38,16 @@ def sample(tmp_path, monkeypatch):
     shutil.copy(Path(__file__).with_name("sample.js"), tmp_path)
     monkeypatch.setattr(base, "HERE", tmp_path)
     return type("Sample", (Sample,), {"_esm": bundle("sample.js")})
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_without_chromium_tests_skip_and_fail_where_it_is_required(monkeypatch, required, outcome):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CHROMIUM", "/nowhere")
+    monkeypatch.setenv("REQUIRE_BROWSER", required)
+    nothing = SimpleNamespace(chromium=SimpleNamespace(executable_path="/nowhere"))
+    with pytest.raises(outcome, match="no Chromium found"):
+        launch_chromium(nothing)
 
 
 def test_bundle_holds_each_file_once_and_no_import():
@@ -351,6 +363,14 @@ def test_styles_reach_a_shadow_root_and_a_detached_element(sample, mount):
         shown.page.evaluate("places.map(p => getComputedStyle(p.querySelector('.anb')).borderTopWidth)")
         == ["1px"] * 2
     )
+
+
+@pytest.mark.browser
+def test_a_box_that_shrinks_to_its_content_does_not_squeeze_the_widget(sample, mount):
+    """As in an ipywidgets HBox."""
+    shown = mount(sample())
+    shown.page.add_style_tag(content="main { display: flex }")
+    assert shown.root.locator(".anb").bounding_box()["width"] >= 300
 
 
 @pytest.mark.browser

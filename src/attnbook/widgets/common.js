@@ -27,7 +27,7 @@
 //   ui.t(msg)                            text in the present language;   ui.lang "zh"|"en", ui.theme "light"|"dark", ui.calm (reduced motion)
 //   ui.text(node, msg) ui.attr(node, name, msg)   bind a text / attribute to a message; return the node
 //   ui.retext()                          say again the messages that are functions, after what they read has changed
-//   ui.watch(names, fn)                  on trait changes (and language, theme, width) call fn in the next frame
+//   ui.watch(names, fn)                  on trait changes (and a switch of language or theme) call fn in the next frame
 //   ui.onChange(fn)                      language or theme switched (called synchronously)
 //   ui.onResize(node, fn)                width of a node changed
 //   ui.set({trait: value})               model.set + save_changes
@@ -49,7 +49,7 @@ import {download} from "./export.js";
 
 const CSS = `
 .anb{--ink:#1d2330;--dim:#5a6274;--line:#d5d9e2;--face:#fff;--soft:#f4f5f9;--q:#0a62a8;--k:#b04a00;--v:#00755a;--w:#6a3fa8;--s1:#0a62a8;--s2:#c25400;--s3:#00805f;--s4:#a5428a;--ring:#0a62a8;
-font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC","Microsoft YaHei","Noto Sans CJK SC",sans-serif;color:var(--ink);background:var(--face);border:1px solid var(--line);border-radius:12px;margin:1rem 0;padding:14px 16px 12px;position:relative;box-sizing:border-box;min-width:0;max-width:100%;text-align:start;color-scheme:light;container-type:inline-size}
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC","Microsoft YaHei","Noto Sans CJK SC",sans-serif;color:var(--ink);background:var(--face);border:1px solid var(--line);border-radius:12px;margin:1rem 0;padding:14px 16px 12px;position:relative;box-sizing:border-box;width:100%;min-width:min(300px,80vw);max-width:100%;text-align:start;color-scheme:light;container-type:inline-size}
 .anb[data-anb-theme=dark]{--ink:#e8eaf1;--dim:#a7aec0;--line:#3b4152;--face:#171a22;--soft:#20242f;--q:#6cb8f5;--k:#ff9f5f;--v:#45cfa3;--w:#c0a0f5;--s1:#6cb8f5;--s2:#ff9f5f;--s3:#45cfa3;--s4:#f08ccb;--ring:#6cb8f5;color-scheme:dark}
 .anb *,.anb *::before{box-sizing:border-box}
 .anb .anb-head{display:flex;gap:8px;align-items:flex-start;justify-content:space-between;margin:0 0 8px}
@@ -95,7 +95,7 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC
 .anb .anb-ax{grid-column:1/-1;width:0;min-width:100%;display:flex;gap:12px;justify-content:space-between;font-size:11px;white-space:nowrap;padding-bottom:2px}
 .anb .anb-ax span:first-child{color:var(--q)}
 .anb .anb-ax span:last-child{color:var(--k)}
-.anb .anb-c{display:flex;align-items:center;justify-content:center;height:var(--ch);border-radius:2px;font-variant-numeric:tabular-nums;cursor:default;user-select:none;font-size:var(--cf,12.5px);white-space:nowrap}
+.anb .anb-c{display:flex;align-items:center;justify-content:center;height:var(--ch);border-radius:2px;font-variant-numeric:tabular-nums;cursor:default;user-select:none;forced-color-adjust:none;font-size:var(--cf,12.5px);white-space:nowrap}
 .anb .anb-c:focus-visible{outline-offset:-1px;z-index:2}
 .anb .anb-small .anb-c{font-size:0}
 .anb .anb-pick .anb-c{cursor:pointer}
@@ -274,7 +274,8 @@ export function frame({model, el}, {name, title, caption, alt, css}) {
   const heading = h("p", {class: "anb-title", id: titleId});
   const save = kind => ui.attr(h("button", {type: "button", onclick: () => download(ui, kind)}, kind.toUpperCase()),
     "aria-label", {zh: `把图保存为 ${kind.toUpperCase()}`, en: `Save figure as ${kind.toUpperCase()}`});
-  ui.root = h("section", {class: "anb", "aria-labelledby": titleId},
+  // Lumino (JupyterLab) would take arrow keys and Enter for the notebook.
+  ui.root = h("section", {class: "anb", "aria-labelledby": titleId, "data-lm-suppress-shortcuts": "true"},
     h("div", {class: "anb-head"}, ui.text(heading, title), h("div", {class: "anb-save"}, save("svg"), save("png"))),
     ui.controls, ui.figure, say);
   if (css) ui.root.prepend(h("style", {}, css));
