@@ -100,12 +100,13 @@ def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=p
         language_pairs(notebook.cells, name)  # no minute is spent on running what cannot be built
         if is_cached(cache, notebook):
             continue
-        say(f"running {name} ...")
-        start = time.perf_counter()
-        run(notebook, name, cwd=path.parent, timeout=timeout)
-        seconds[name] = time.perf_counter() - start
-        say(f"running {name} took {seconds[name]:.1f} s")
-        bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds[name]})
+        if any(cell.cell_type == "code" for cell in notebook.cells):
+            say(f"running {name} ...")
+            start = time.perf_counter()
+            run(notebook, name, cwd=path.parent, timeout=timeout)
+            seconds[name] = time.perf_counter() - start
+            say(f"running {name} took {seconds[name]:.1f} s")
+        bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds.get(name, 0.0)})
         cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
     return seconds
 

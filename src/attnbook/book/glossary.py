@@ -1,4 +1,4 @@
-"""`glossary.yml`: the terms of the course in both languages, with aliases and a definition of one sentence each."""
+"""`glossary.yml`: the course's terms in both languages, with further names and a definition of one sentence."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,6 +6,9 @@ from pathlib import Path
 import yaml
 
 from .errors import BookError
+
+
+OPTIONAL = {"aliases", "also", "except"}
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,10 @@ class Term:
     definition_zh: str
     aliases_en: tuple[str, ...] = ()
     aliases_zh: tuple[str, ...] = ()
+    also_en: tuple[str, ...] = ()  # words that may stand for the term in context ("masked" for "mask")
+    also_zh: tuple[str, ...] = ()
+    except_en: tuple[str, ...] = ()  # phrases in which the word is not the term ("keyboard" for "key")
+    except_zh: tuple[str, ...] = ()
 
     @property
     def all_en(self) -> tuple[str, ...]:
@@ -33,22 +40,25 @@ def load_glossary(path: Path) -> list[Term]:
     terms = []
     for number, entry in enumerate(yaml.safe_load(path.read_text(encoding="utf-8")), 1):
         name = f"{path.name}, entry {number}"
-        expected = {"en", "zh", "definition"}
-        if not isinstance(entry, dict) or not expected <= entry.keys() <= expected | {"aliases"}:
+        needed = {"en", "zh", "definition"}
+        if not isinstance(entry, dict) or not needed <= entry.keys() <= needed | OPTIONAL:
             raise BookError(
-                f"{name}: expected the keys en, zh, definition and perhaps aliases, found {entry!r}"
+                f"{name}: expected the keys en, zh, definition, perhaps aliases, also, except; found {entry!r}"
             )
-        definition, aliases = entry["definition"], entry.get("aliases", {})
-        if set(definition) != {"en", "zh"} or not set(aliases) <= {"en", "zh"}:
-            raise BookError(f"{name} ({entry['en']}): expected definition and aliases by language (en, zh)")
+        definition, optional = entry["definition"], {key: entry.get(key, {}) for key in OPTIONAL}
+        if set(definition) != {"en", "zh"} or any(not set(names) <= {"en", "zh"} for names in optional.values()):
+            raise BookError(f"{name} ({entry['en']}): expected definition and names by language (en, zh)")
         terms.append(
             Term(
                 en=entry["en"],
                 zh=entry["zh"],
                 definition_en=definition["en"],
                 definition_zh=definition["zh"],
-                aliases_en=tuple(aliases.get("en", ())),
-                aliases_zh=tuple(aliases.get("zh", ())),
+                **{
+                    f"{key}_{language}": tuple(names.get(language, ()))
+                    for key, names in optional.items()
+                    for language in ("en", "zh")
+                },
             )
         )
     for names in ([n.lower() for t in terms for n in t.all_en], [n for t in terms for n in t.all_zh]):
