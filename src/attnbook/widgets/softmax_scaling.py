@@ -16,7 +16,7 @@ class SoftmaxScaling(Widget):
         d_k: size of the vectors, 1 … 512.
         scaled: whether the scores are divided by √d_k.
         num_keys: number of keys that the softmax runs over, 2 … 64.
-        seed: of the draw, 0 … 2³¹ − 1. In the default draw the first query is close to the average one.
+        seed: of the draw, 0 … 2³¹ − 1. The default draw's first query is close to the average one.
         sort_keys: whether the weights are shown from the largest to the smallest.
 
     Raises:
@@ -28,7 +28,7 @@ class SoftmaxScaling(Widget):
     d_k = Number(64, 1, 512, integer=True).tag(sync=True)
     scaled = Flag(False).tag(sync=True)
     num_keys = Number(16, 2, 64, integer=True).tag(sync=True)
-    seed = Number(28, 0, 2**31 - 1, integer=True).tag(sync=True)
+    seed = Number(543, 0, 2**31 - 1, integer=True).tag(sync=True)
     sort_keys = Flag(False).tag(sync=True)
 
     def describe(self) -> Bilingual:
