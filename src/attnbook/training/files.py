@@ -1,20 +1,19 @@
 """Tensors on disk, without pickle and without half-written files.
 
 A safetensors file is a JSON header and then plain numbers: reading it runs no code of whoever wrote it,
-which `torch.load` on a pickle may. Files are written beside their place and moved there when they are
-complete and on the disk, so a crash, a kill or a full disk leaves the file that was there before.
+which `torch.load` on a pickle may. A crash, a kill or a full disk in the middle of writing leaves the file
+that was there before.
 """
 
-import contextlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+
+from attnbook.text.files import write_atomic
 
 __all__ = ["FileError", "read_metadata", "read_tensors", "write_tensors"]
 
@@ -37,30 +36,12 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[s
     path = Path(path)
     texts = {name: json.dumps(value, ensure_ascii=False) for name, value in metadata.items()}
     data = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()}, texts)
-    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = file.name
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # the content is on the disk before the name points to it
-        os.chmod(temporary, 0o644)  # a temporary file is born readable by its owner alone
-        os.replace(temporary, path)
+        write_atomic(path, data)
     except OSError as error:
         raise FileError(
             f"{path}: cannot be written ({error.strerror}); what was there before is kept"
         ) from error
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(FileNotFoundError):  # after os.replace it is gone
-                os.unlink(temporary)
-    with contextlib.suppress(OSError):  # some systems cannot open a folder; the file itself is safe
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:

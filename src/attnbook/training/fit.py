@@ -21,25 +21,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnbook._validation import check_choice, check_positive, check_probability
+from attnbook.text.batching import Batch
 from attnbook.training.files import FileError, read_tensors, write_tensors
 from attnbook.training.losses import cross_entropy
 from attnbook.training.progress import Progress
 
-__all__ = ["Batch", "History", "fit"]
-
-
-class Batch(NamedTuple):
-    """Sentence pairs as ids, (batch, source) and (batch, target); the target from `<bos>` to `<eos>`."""
-
-    source: Tensor
-    target: Tensor
+__all__ = ["History", "fit"]
 
 
 @dataclass
@@ -84,8 +79,9 @@ def fit(
     """Train `model` with Adam (Vaswani et al. 2017, section 5.3); it ends with the best weights of all.
 
     Args:
-        model: maps (source, target input) to logits (batch, target, vocab).
-        batches: the batches of an epoch, given its number from 0 on; the same number gives the same batches.
+        model: maps ids (src, tgt without its last token) to logits (batch, target, vocab).
+        batches: the batches of an epoch (see `attnbook.text.batching`), given its number from 0 on; the same
+            number gives the same batches.
         steps: number of steps after which the run ends.
         learning_rate: the rate at a step, counted from 1.
         label_smoothing: of the training loss.
@@ -124,7 +120,7 @@ def fit(
         check_positive(patience=patience)
     rank, world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=weight_decay
+        model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=weight_decay, fused=True
     )
     models = {"model": model}  # all the weights that a state file has to keep
     if average is not None:
@@ -156,8 +152,7 @@ def fit(
                 history.epoch, history.position = history.epoch + 1, 0
                 epoch_batches = batches(history.epoch)
             batch = epoch_batches[history.position]
-            rows = Batch(batch.source[rank::world], batch.target[rank::world])
-            words = int((batch.target[:, 1:] != 0).sum())
+            src, tgt = batch.src[rank::world], batch.tgt[rank::world]  # the rows of this process
             rate = learning_rate(history.step + 1)
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -165,10 +160,10 @@ def fit(
 
             optimizer.zero_grad()
             loss = torch.zeros(())
-            if len(rows.source):
-                with torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else nullcontext():
-                    logits = model(rows.source, rows.target[:, :-1])  # (batch, target, vocab)
-                loss = cross_entropy(logits, rows.target[:, 1:], label_smoothing, reduction="sum") / words
+            if len(src):
+                with _bfloat16() if precision == "bfloat16" else nullcontext():
+                    logits = model(src, tgt[:, :-1])  # (batch, target, vocab)
+                loss = cross_entropy(logits, tgt[:, 1:], label_smoothing, reduction="sum") / batch.num_tokens
                 loss.backward()
             loss, stop = _sum_over_processes(model, loss.detach(), interrupted.is_set())
             norm = nn.utils.clip_grad_norm_(model.parameters(), clip)
@@ -179,7 +174,7 @@ def fit(
             history.step, history.position = history.step + 1, history.position + 1
             if average is not None:
                 _average(averaged, model, min(average, (1 + history.step) / (10 + history.step)))
-            history.words += words
+            history.words += batch.num_tokens
             history.losses.append(loss)
             history.seconds += time.monotonic() - started
             speed = history.words / history.seconds
@@ -239,6 +234,13 @@ def _sum_over_processes(model: nn.Module, loss: Tensor, stop: bool) -> tuple[flo
 def _average(averaged: nn.Module, model: nn.Module, beta: float) -> None:
     ours, theirs = list(averaged.parameters()), list(model.parameters())
     torch._foreach_lerp_(ours, theirs, 1 - beta)
+
+
+@contextmanager
+def _bfloat16() -> Iterator[None]:
+    """Products of matrices in bfloat16; attention in plain steps, whose backward pass is faster in it."""
+    with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 def _mix(seed: int, step: int, rank: int) -> int:
