@@ -1,13 +1,42 @@
 """Sequence models from feed-forward nets to the Transformer, each written to be read.
 
-The concept modules are imported here in the reading order of the course; their public names are also
-names of the package: `attnbook.MultiHeadAttention`.
+The concept modules stand here in the reading order of the course. Their public names are also names of the
+package: `attnbook.MultiHeadAttention`.
 """
 
+from attnbook import (
+    feedforward,
+    recurrent,
+    convolution,
+    attention,
+    normalization,
+    position,
+    seq2seq,
+    transformer,
+    gpt,
+)
+from attnbook.feedforward import *
+from attnbook.recurrent import *
+from attnbook.convolution import *
 from attnbook.attention import *
-from attnbook.attention import __all__ as _attention
-from attnbook.notebook import get_language, set_language, show_source
+from attnbook.normalization import *
 from attnbook.position import *
-from attnbook.position import __all__ as _position
+from attnbook.seq2seq import *
+from attnbook.transformer import *
+from attnbook.gpt import *
+from attnbook.notebook import get_language, set_language, show_source
 
-__all__ = [*_attention, *_position, "get_language", "set_language", "show_source"]
+CONCEPTS = (
+    feedforward,
+    recurrent,
+    convolution,
+    attention,
+    normalization,
+    position,
+    seq2seq,
+    transformer,
+    gpt,
+)
+
+__all__ = [name for concept in CONCEPTS for name in concept.__all__]
+__all__ += ["get_language", "set_language", "show_source"]
