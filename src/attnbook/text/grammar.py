@@ -84,11 +84,15 @@ class Item:
     """A word or slot of a template; `text` is the word, or the slot's key ("CLAUSE/2")."""
 
     text: str
-    is_slot: bool = False
+    slot: int | None = None  # which of the rule's slots it is
     is_head: bool = False
     form: str = ""
-    agrees_with: str = ""
+    agrees_with: int | str | None = None  # a slot, or "i", "sg", "pl"
     links: tuple[str, ...] = ()
+    takes_links: bool = False  # links on the whole rule go to its head, or to all items if it has none
+
+
+Template = tuple[Item, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -98,16 +102,17 @@ class Rule:
     line: str
     head: str
     weight: int
-    chinese: tuple[Item, ...]
-    english: dict[str, tuple[Item, ...]]
+    chinese: Template
+    english: dict[str, Template]
     options: dict[str, str]
     slots: tuple[str, ...]
 
 
 Derivation = tuple[Rule, tuple["Derivation", ...]]  # a rule, and a derivation for each of its slots
 
+_SLOT = re.compile(r"(?<!\S)[A-Z][A-Za-z_]*(?:/\d)?")
 _ITEM = re.compile(
-    r"(?P<text>(?P<slot>[A-Z][A-Za-z_]*(?:/\d)?)|[.,?]|[^.*@=]+)(?:\.(?P<form>\w+))?(?P<star>\*?)"
+    rf"(?P<text>{_SLOT.pattern}|[.,?]|[^.*@=]+)(?:\.(?P<form>\w+))?(?P<star>\*?)"
     r"(?:@(?P<agrees>[\w/]+))?(?:=(?P<links>[\w,.]+))?"
 )
 _FAMILY = re.compile(r"for (?P<names>[\w ]+?) in (?P<values>.+):")
@@ -152,18 +157,16 @@ def _expand_families(text: str) -> Iterator[str]:
 def _parse_rule(line: str) -> Rule:
     left, _, right = line.partition(": ")
     head, _, weight = left.partition(" ")
-    try:
-        chinese_text, english_text, *more = re.split(r" \| ", right)
-    except ValueError:
-        raise ValueError(f"rule {line!r}: expected HEAD: Chinese | English") from None
-    whole, *parts = english_text.split(" || ")
+    fields = right.split(" | ")
+    if len(fields) not in (2, 3):
+        raise ValueError(f"rule {line!r}: expected HEAD: Chinese | English")
+    whole, *parts = fields[1].split(" || ")
     english_texts = {"": whole} | dict(part.split(": ") for part in parts)
-    chinese = _parse_items(chinese_text)
-    english = {part: _parse_items(template) for part, template in english_texts.items()}
-    slots = tuple(dict.fromkeys(item.text for item in chinese if item.is_slot))
-    for part, items in english.items():
-        if part == "" and {item.text for item in items if item.is_slot} != set(slots):
-            raise ValueError(f"rule {line!r}: the two sides have different slots")
+    slots = tuple(dict.fromkeys(_SLOT.findall(fields[0])))
+    if set(slots) != set(_SLOT.findall(whole)):
+        raise ValueError(f"rule {line!r}: the two sides have different slots")
+    chinese = _parse_template(fields[0], slots)
+    english = {part: _parse_template(text, slots) for part, text in english_texts.items()}
     links = {link for item in chinese for link in item.links}
     others = {link for items in english.values() for item in items for link in item.links}
     if links != others:
@@ -173,23 +176,29 @@ def _parse_rule(line: str) -> Rule:
         english = {
             part: tuple(replace(item, links=("0",)) for item in items) for part, items in english.items()
         }
-    options = dict(option.split("=") for option in " ".join(more).split())
+    options = dict(option.split("=") for option in " ".join(fields[2:]).split())
     return Rule(line, head, int(weight or 1), chinese, english, options, slots)
 
 
-def _parse_items(template: str) -> tuple[Item, ...]:
+def _parse_template(template: str, slots: tuple[str, ...]) -> Template:
     items = []
     for word in template.split():
         match = _ITEM.fullmatch(word)
         if match is None:
             raise ValueError(f"template {template!r}: cannot read {word!r}")
-        links = tuple((match["links"] or "").split(",")) if match["links"] else ()
+        text, form, star, agrees, links = match.group("text", "form", "star", "agrees", "links")
         items.append(
             Item(
-                match["text"], match["slot"] is not None, bool(match["star"]), match["form"] or "",
-                match["agrees"] or "", links,
+                text,
+                slots.index(text) if text in slots else None,
+                bool(star),
+                form or "",
+                slots.index(agrees) if agrees in slots else agrees,
+                tuple(links.split(",")) if links else (),
             )
-        )  # fmt: skip
+        )
+    if not any(item.is_head for item in items):  # then a link on the whole goes to every word
+        items = [replace(item, takes_links=True) for item in items]
     return tuple(items)
 
 
@@ -210,25 +219,36 @@ Token = tuple[str, tuple]  # a token and the links it takes part in
 
 def realize(derivation: Derivation) -> Pair:
     """The two sentences of a derivation and their alignment."""
-    chinese: list[Token] = []
-    english: list[Token] = []
-    _write_chinese(chinese, derivation, "", ())
-    _write_english(english, derivation, "", "sg", ())
+    return _align(_chinese(derivation), _english(derivation))
+
+
+def _chinese(derivation: Derivation) -> list[Token]:
+    tokens: list[Token] = []
+    _write_chinese(tokens, derivation, "", ())
+    return tokens
+
+
+def _english(derivation: Derivation) -> list[Token]:
+    tokens: list[Token] = []
+    _write_english(tokens, derivation, "", "sg", ())
+    for index, (token, links) in enumerate(tokens):
+        if token == "a":
+            tokens[index] = (article(tokens[index + 1][0]), links)
+    return tokens
+
+
+def _align(chinese: list[Token], english: list[Token]) -> Pair:
     places: dict[tuple, list[int]] = {}
     for index, (_, links) in enumerate(chinese):
         for link in links:
             places.setdefault(link, []).append(index)
-    target = [token for token, _ in english]
-    for index, token in enumerate(target):
-        if token == "a":
-            target[index] = article(target[index + 1])
     alignment = frozenset(
-        (source, index)
+        (place, index)
         for index, (_, links) in enumerate(english)
         for link in links
-        for source in places.get(link, ())
+        for place in places.get(link, ())
     )
-    return Pair(tuple(token for token, _ in chinese), tuple(target), alignment)
+    return Pair(tuple(token for token, _ in chinese), tuple(token for token, _ in english), alignment)
 
 
 def _write_chinese(tokens: list[Token], derivation: Derivation, form: str, inherited: tuple) -> None:
@@ -236,16 +256,12 @@ def _write_chinese(tokens: list[Token], derivation: Derivation, form: str, inher
     if form == "cl" and "cl" in rule.options:
         tokens.append((rule.options["cl"], inherited))
         return
-    headed = any(item.is_head for item in rule.chinese)
     for item in rule.chinese:
         if form == "cl" and not item.is_head:
             continue
-        links = tuple((id(derivation), link) for link in item.links)
-        if item.is_head or not headed:
-            links += inherited
-        if item.is_slot:
-            child = children[rule.slots.index(item.text)]
-            _write_chinese(tokens, child, item.form or (form if item.is_head else ""), links)
+        links = _links(derivation, item, inherited)
+        if item.slot is not None:
+            _write_chinese(tokens, children[item.slot], _form(item, form), links)
         elif item.text != "~":
             tokens.extend((character, links) for character in item.text)
         elif form == "le":
@@ -256,22 +272,24 @@ def _write_english(
     tokens: list[Token], derivation: Derivation, form: str, agreement: str, inherited: tuple
 ) -> None:
     rule, children = derivation
-    template = rule.english.get(form, rule.english[""])
-    headed = any(item.is_head for item in template)
-    for item in template:
-        links = tuple((id(derivation), link) for link in item.links)
-        if item.is_head or not headed:
-            links += inherited
-        agrees = agreement
-        if item.agrees_with in rule.slots:
-            agrees = agreement_of(children[rule.slots.index(item.agrees_with)])
-        elif item.agrees_with:
-            agrees = item.agrees_with
-        wanted = item.form or (form if item.is_head else "")
-        if item.is_slot:
-            _write_english(tokens, children[rule.slots.index(item.text)], wanted, agrees, links)
+    for item in rule.english.get(form, rule.english[""]):
+        links = _links(derivation, item, inherited)
+        agrees = agreement if item.agrees_with is None else item.agrees_with
+        if isinstance(agrees, int):
+            agrees = agreement_of(children[agrees])
+        if item.slot is not None:
+            _write_english(tokens, children[item.slot], _form(item, form), agrees, links)
         else:
-            tokens.append((inflect(item.text, wanted, agrees), links))
+            tokens.append((inflect(item.text, _form(item, form), agrees), links))
+
+
+def _form(item: Item, asked: str) -> str:
+    return item.form or (asked if item.is_head else "")
+
+
+def _links(derivation: Derivation, item: Item, inherited: tuple) -> tuple:
+    passed = inherited if item.is_head or item.takes_links else ()
+    return passed + tuple([(id(derivation), link) for link in item.links]) if item.links else passed
 
 
 def agreement_of(derivation: Derivation) -> str:
@@ -325,11 +343,19 @@ def corpus(n: int, seed: int = 0, split: str = "train") -> list[Pair]:
     random = Random(seed * len(SPLITS) + SPLITS.index(split))
     pairs: dict[tuple[str, ...], Pair] = {}
     while len(pairs) < n:
-        pair = realize(sample(random))
-        fits = all(MIN_LENGTH <= len(side) <= MAX_LENGTH for side in (pair.source, pair.target))
-        if fits and split_of(pair.target) == split:
+        derivation = sample(random)
+        english = _english(derivation)
+        if not _fits(english) or split_of(tuple(token for token, _ in english)) != split:
+            continue
+        chinese = _chinese(derivation)
+        if _fits(chinese):
+            pair = _align(chinese, english)
             pairs.setdefault(pair.source, pair)
     return list(pairs.values())
+
+
+def _fits(tokens: list[Token]) -> bool:
+    return MIN_LENGTH <= len(tokens) <= MAX_LENGTH
 
 
 def count_pairs(max_length: int = MAX_LENGTH) -> int:
@@ -380,14 +406,14 @@ class _Counter:
             for item in rule.chinese:
                 if form == "cl" and not item.is_head:
                     continue
-                if item.is_slot:
-                    forms[item.text][0].append(item.form or (form if item.is_head else ""))
+                if item.slot is not None:
+                    forms[item.text][0].append(_form(item, form))
                 else:
                     chinese_length += (form == "le") if item.text == "~" else len(item.text)
         for form in english_forms:
             for item in rule.english.get(form, rule.english[""]):
-                if item.is_slot:
-                    forms[item.text][1].append(item.form or (form if item.is_head else ""))
+                if item.slot is not None:
+                    forms[item.text][1].append(_form(item, form))
                 else:
                     english_length += 1
         total: Counts = {(chinese_length, english_length): 1}

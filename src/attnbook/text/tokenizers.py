@@ -6,7 +6,7 @@ punctuation, with contractions apart as in the Penn Treebank ("don't" -> do n't)
 wherever it stands.
 
 English is lower-cased: a small corpus cannot afford The and the as two words. `detokenize_english` restores
-the capitals that can be known: the start of a sentence, "I", and names (`casing`, built in for common ones,
+the capitals that can be known: the start of a sentence, "I", names (`casing`, built in for common ones,
 or learned from a corpus by `learn_casing`).
 
 No character is lost: the tokens of a text joined without spaces are the text without spaces (tested on
@@ -115,7 +115,8 @@ def detokenize_english(tokens: Sequence[str], casing: Mapping[str, str] | None =
         if glued and not (glue and _joins(glued, token, tokenize_english)):
             text.append(" ")
             glued = []
-        text.append(token if casing is None else _cased(token, casing, starts_sentence))
+        capital = starts_sentence or (index > 0 and tokens[index - 1] in _TITLES)
+        text.append(token if casing is None else _cased(token, casing, capital))
         glued.append(token)
         glue = token in _OPENING or (token in _QUOTES and not closes)
         if token in _QUOTES:
@@ -143,6 +144,7 @@ def learn_casing(texts: Iterable[str]) -> dict[str, str]:
 _CLOSING = frozenset([*".,!?:;)]}%/", "..."])
 _OPENING = frozenset("([{$£€#/")
 _ENDS = frozenset(".!?")
+_TITLES = frozenset({"mr.", "mrs.", "ms.", "dr."})  # a name follows
 _CONTEXT = 4  # tokens that can take part in making one longer token: "u" "." "s" "."
 _QUOTES = frozenset("\"'")
 _CLITIC = re.compile(r"n't|'(?:s|m|re|ll|d|ve)", re.IGNORECASE)
@@ -178,7 +180,7 @@ def _is_mixed(left: str, right: str) -> bool:
     )
 
 
-def _cased(token: str, casing: Mapping[str, str], starts_sentence: bool) -> str:
+def _cased(token: str, casing: Mapping[str, str], capitalize: bool) -> str:
     token = "I" if token == "i" else casing.get(token, token)
     capital = token[0].upper()
-    return capital + token[1:] if starts_sentence and capital.lower() == token[0] else token
+    return capital + token[1:] if capitalize and capital.lower() == token[0] else token
