@@ -44,14 +44,16 @@ def configure(app: Sphinx, config: Config) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx's entry point. Listed first among the extensions: the themes' words are loaded in its language."""
+    """Sphinx's entry point. Listed before the themes, whose words are then loaded in the right language."""
     app.config.language = language.SPHINX_LANGUAGE[language.current_language()]
     app._init_i18n()  # again, now that the language is known
     app.add_config_value("attnbook_language", "zh", "env")
     # The languages that are built side by side; the language switch is shown if there is more than one.
     app.add_config_value("attnbook_editions", [], "html")
     app.add_config_value("attnbook_cache_folder", "", "html")  # executed notebooks, if a site build chose it
-    app.add_config_value("comments_config", {}, "html")  # Jupyter Book sets it for an extension that we leave out
+    app.add_config_value(
+        "comments_config", {}, "html"
+    )  # Jupyter Book sets it for an extension that we leave out
     app.add_config_value("attnbook_notebooks_branch", "notebooks", "html")
     # After sphinx_external_toc (900), which reads _toc.yml.
     app.connect("config-inited", configure, priority=950)

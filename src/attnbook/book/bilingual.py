@@ -20,7 +20,9 @@ from .markdown import headings, parse, source_text
 HAN = r"\u3007\u3400-\u4dbf\u4e00-\u9fff"
 FULL_WIDTH = "，。；：？！、（）《》「」『』【】“”‘’…"
 MASK = "\ufffc"  # stands for code, mathematics and roles where only their place matters
-EDGE = "\u2060"  # stands for the end of bold or emphasis, which may need a space that plain text must not have
+EDGE = (
+    "\u2060"  # stands for the end of bold or emphasis, which may need a space that plain text must not have
+)
 _TEXT_IN_MATH = re.compile(r"\\(?:text|mathrm|textbf|textit|operatorname)\s*\{[^{}]*\}")
 _TAG = re.compile(r"<[^<>]*>")
 
@@ -61,10 +63,14 @@ def display_math(text: str) -> list[str]:
     found = []
     for token in contents(text):
         if token.type in ("math_block", "math_block_label", "amsmath"):
-            found.append(_formula(token.content) + (f" ({token.info})" if token.type == "math_block_label" else ""))
-        elif token.type == "math_inline_double":
-            found.append(_formula(token.content))
-        elif token.type in ("fence", "colon_fence") and token.info.strip().startswith("{math}"):
+            found.append(
+                _formula(token.content) + (f" ({token.info})" if token.type == "math_block_label" else "")
+            )
+        elif (
+            token.type == "math_inline_double"
+            or token.type in ("fence", "colon_fence")
+            and token.info.strip().startswith("{math}")
+        ):
             found.append(_formula(token.content))
     return found
 
@@ -207,10 +213,14 @@ def structure(zh: str, en: str) -> list[str]:
         if extract(zh) != extract(en):
             messages.append(f"{name} differ: zh {extract(zh)}, en {extract(en)}")
     for name, extract in UNORDERED.items():
-        only_zh, only_en = Counter(extract(zh)) - Counter(extract(en)), Counter(extract(en)) - Counter(extract(zh))
+        only_zh, only_en = (
+            Counter(extract(zh)) - Counter(extract(en)),
+            Counter(extract(en)) - Counter(extract(zh)),
+        )
         if only_zh or only_en:
             messages.append(
-                f"{name} differ: only in zh {sorted(only_zh.elements())}, only in en {sorted(only_en.elements())}"
+                f"{name} differ: only in zh {sorted(only_zh.elements())}, "
+                f"only in en {sorted(only_en.elements())}"
             )
     return messages
 
@@ -229,7 +239,7 @@ def _english(name: str) -> re.Pattern:
 def terms_in(text: str, terms: Iterable[Term], language: str) -> set[Term]:
     """The terms that a cell uses.
 
-    A shorter term inside a longer one, or inside an exception of the glossary, is not counted, nor is a Chinese
+    A shorter term inside a longer one or inside an exception of the glossary is not counted. Nor is a Chinese
     name of one character, which running text holds for many other reasons.
     """
     paragraphs = "\n".join(prose(text, mask=" "))
@@ -301,8 +311,14 @@ def literal_marks(text: str) -> list[str]:
 _SPACING = [
     (re.compile(rf"[{HAN}{MASK}A-Za-z0-9] +[{FULL_WIDTH}]"), "a space before a full-width mark"),
     (re.compile(rf"[{FULL_WIDTH}] +[{HAN}]"), "a space after a full-width mark"),
-    (re.compile(rf"[{HAN}]{EDGE}*[A-Za-z0-9{MASK}]"), "no space between Han and Latin, a digit, code or a formula"),
-    (re.compile(rf"[A-Za-z0-9{MASK}]{EDGE}*[{HAN}]"), "no space between Latin, a digit, code or a formula and Han"),
+    (
+        re.compile(rf"[{HAN}]{EDGE}*[A-Za-z0-9{MASK}]"),
+        "no space between Han and Latin, a digit, code or a formula",
+    ),
+    (
+        re.compile(rf"[A-Za-z0-9{MASK}]{EDGE}*[{HAN}]"),
+        "no space between Latin, a digit, code or a formula and Han",
+    ),
     (re.compile(rf"[{HAN}][,;:?!.(]"), "a half-width mark after Han"),
     (re.compile(rf"[{HAN}] +[{HAN}]"), "a space between Han characters"),
 ]
@@ -314,7 +330,11 @@ def spacing(zh: str) -> list[str]:
     for paragraph in prose(zh):
         for pattern, problem in _SPACING:
             for match in pattern.finditer(paragraph):
-                around = paragraph[max(0, match.start() - 8) : match.end() + 8].replace(MASK, "□").replace(EDGE, "")
+                around = (
+                    paragraph[max(0, match.start() - 8) : match.end() + 8]
+                    .replace(MASK, "□")
+                    .replace(EDGE, "")
+                )
                 messages.append(f"{problem}: {around!r}")
     return messages
 

@@ -1,4 +1,4 @@
-"""Builds the site: both languages, notebooks, landing page. The last good site stays until the new one is whole."""
+"""Builds the site: both languages, notebooks, landing page. The old site stays until the new one is whole."""
 
 import argparse
 import os
@@ -73,7 +73,9 @@ def build_site(root: Path, site: Path, say=print) -> None:
         say(f"building {' and '.join(LANGUAGES)} ...")
         with ThreadPoolExecutor(len(LANGUAGES)) as pool:
             results = list(pool.map(lambda language: run_edition(root, language, scratch, folder), LANGUAGES))
-        failed = [f"The {language} edition was not built:\n{said}" for language, code, said in results if code]
+        failed = [
+            f"The {language} edition was not built:\n{said}" for language, code, said in results if code
+        ]
         if failed:
             raise BookError("\n\n".join(failed))
         new.mkdir()

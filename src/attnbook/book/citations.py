@@ -81,15 +81,12 @@ def authors(entry: Entry, language: str) -> str:
 
 
 def cite(entries: list[Entry], role: str, language: str) -> str:
-    """Markdown for the roles `cite:p` (in brackets) and `cite:t` (in the text), linked where there is an address."""
+    """Markdown for the roles `cite:p` (in brackets) and `cite:t` (in the text), linked where possible."""
     marks = MARKS[language]
     parts = []
     for entry in entries:
         name, year = authors(entry, language), entry.fields["year"]
-        if role == "cite:t":
-            text = f"{name} ({year})"
-        else:
-            text = f"{name}{marks['year']}{year}"
+        text = f"{name} ({year})" if role == "cite:t" else f"{name}{marks['year']}{year}"
         url = address(entry)
         parts.append(f"[{text}]({url})" if url else text)
     joined = marks["sep"].join(parts)
@@ -109,6 +106,5 @@ def reference_list(entries: dict[str, Entry]) -> str:
     """A Markdown list of works, sorted by author and year."""
     style = pybtex.plugin.find_plugin("pybtex.style.formatting", "plain")()
     backend = pybtex.plugin.find_plugin("pybtex.backends", "markdown")()
-    return "\n".join(
-        f"- {entry.text.render(backend)}" for entry in style.format_entries(list(entries.values()))
-    )
+    entries = style.format_entries(list(entries.values()))
+    return "\n".join(f"- {' '.join(entry.text.render(backend).split())}" for entry in entries)

@@ -91,7 +91,7 @@ def run_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> No
 
 
 def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=print) -> dict[str, float]:
-    """Execute every notebook that is not in the cache; seconds by name. `BookError` names the failing cell."""
+    """Execute every notebook that is not in the cache; seconds by name. `BookError` names a failing cell."""
     cache = get_cache(str(folder))
     seconds = {}
     for path in paths:
@@ -127,14 +127,19 @@ def is_cached(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> b
 
 
 def run(notebook: nbformat.NotebookNode, name: str, cwd: Path, timeout: int) -> None:
-    """Execute `notebook` in place; `BookError` for a cell that fails, hangs, kills its kernel or hides an error."""
+    """Execute `notebook` in place; `BookError` for a cell that fails, hangs or kills its kernel."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
     client = NotebookClient(
         notebook,
         timeout=timeout,
         resources={"metadata": {"path": str(cwd)}},
         store_widget_state=True,
         record_timing=False,  # times would become part of the cache's key
-        extra_arguments=["--log-level=ERROR"],  # the kernel warns about a connection that never leaves this machine
+        extra_arguments=[
+            "--log-level=ERROR"
+        ],  # the kernel warns about a connection that never leaves this machine
     )
     # Figures as JSON only: the default also stores a script that asks another host for plotly.js.
     environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}
@@ -151,11 +156,10 @@ def run(notebook: nbformat.NotebookNode, name: str, cwd: Path, timeout: int) -> 
 
 
 def failing_cell(notebook: nbformat.NotebookNode) -> int:
-    """Index of the cell that stopped the run: the one with an error output, else the last that was started."""
+    """Index of the cell that stopped the run: the one with an error output, else the one that never ended."""
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
     for index in code:
         if any(output.output_type == "error" for output in notebook.cells[index].outputs):
             return index
-    started = [i for i in code if notebook.cells[i].execution_count is not None]
-    after = [i for i in code if not started or i > started[-1]]
-    return after[0] if after else code[-1]
+    started = [index for index in code if notebook.cells[index].execution_count is not None]
+    return started[-1] if started else code[0]

@@ -1,4 +1,4 @@
-"""`glossary.yml`: the course's terms in both languages, with further names and a definition of one sentence."""
+"""`glossary.yml`: the course's terms in both languages, with more names and a definition of one sentence."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import yaml
 
 from .errors import BookError
-
 
 OPTIONAL = {"aliases", "also", "except"}
 
@@ -43,10 +42,12 @@ def load_glossary(path: Path) -> list[Term]:
         needed = {"en", "zh", "definition"}
         if not isinstance(entry, dict) or not needed <= entry.keys() <= needed | OPTIONAL:
             raise BookError(
-                f"{name}: expected the keys en, zh, definition, perhaps aliases, also, except; found {entry!r}"
+                f"{name}: expected en, zh, definition, perhaps aliases, also, except; found {entry!r}"
             )
         definition, optional = entry["definition"], {key: entry.get(key, {}) for key in OPTIONAL}
-        if set(definition) != {"en", "zh"} or any(not set(names) <= {"en", "zh"} for names in optional.values()):
+        if set(definition) != {"en", "zh"} or any(
+            not set(names) <= {"en", "zh"} for names in optional.values()
+        ):
             raise BookError(f"{name} ({entry['en']}): expected definition and names by language (en, zh)")
         terms.append(
             Term(

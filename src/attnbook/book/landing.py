@@ -35,7 +35,9 @@ def _drawing(kind: str, width: int, height: int, place, upright: bool) -> str:
         text_x, text_y = (x + 22, y + 5) if upright else (x, y + 32)
         for language, text in zip(("zh", "en"), texts, strict=True):
             shown = f"{text} {year}" if upright and year else text
-            parts.append(f'<text data-text="{language}" x="{text_x}" y="{text_y}">{html.escape(shown)}</text>')
+            parts.append(
+                f'<text data-text="{language}" x="{text_x}" y="{text_y}">{html.escape(shown)}</text>'
+            )
         if year and not upright:
             parts.append(f'<text class="year" x="{x}" y="{y + 52}">{year}</text>')
     parts.append("</svg>")

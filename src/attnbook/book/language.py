@@ -31,7 +31,7 @@ def current_language() -> str:
 
 
 def pick(text: str, language: str) -> str:
-    """One side of a string that holds both languages as `中文 | English`; a string without ` | ` is for both."""
+    """One side of a string that holds both languages as `中文 | English`; without ` | ` it is for both."""
     zh, separator, en = text.partition(" | ")
     return (en if language == "en" else zh).strip() if separator else text
 

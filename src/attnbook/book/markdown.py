@@ -1,4 +1,4 @@
-"""Reading MyST Markdown: one parser for the language filter, the reader's notebooks and the bilingual checks."""
+"""Reading MyST Markdown: one parser for the language filter, the readers' notebooks and the checks."""
 
 import re
 from functools import cache

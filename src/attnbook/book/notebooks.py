@@ -188,7 +188,8 @@ def first_cell(course: Course, docname: str) -> dict:
             "import importlib.util, subprocess, sys",
             'if "google.colab" in sys.modules and importlib.util.find_spec("attnbook") is None:',
             f'    package = "{course.repository.requirement}"',
-            '    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", package], check=True)',
+            '    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]',
+            "    subprocess.run([*pip, package], check=True)",
             "    importlib.invalidate_caches()",
             "",
         ]

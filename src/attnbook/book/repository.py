@@ -51,7 +51,7 @@ class Repository:
 
 
 def find_repository(config: Config) -> Repository | None:
-    """The repository of this build, None if no address is known; `BookError` for one that is not on GitHub."""
+    """The repository of this build, None without an address; `BookError` for one that is not on GitHub."""
     name = os.environ.get("GITHUB_REPOSITORY")
     url = f"https://github.com/{name}" if name else config.html_theme_options.get("repository_url", "")
     if not url:

@@ -1,8 +1,8 @@
 """Search that finds Chinese words.
 
-Sphinx splits Chinese text with jieba when it writes the index but leaves a Chinese query whole. Here jieba also
-knows the terms of `glossary.yml`, and the page splits the query (`split-query.js`) into words of the index,
-with the browser's own word segmentation for what the index does not hold.
+Sphinx splits Chinese text with jieba when it writes the index but leaves a Chinese query whole. Here jieba
+also knows the terms of `glossary.yml`, and the page splits the query (`split-query.js`) into words of the
+index, with the browser's own word segmentation for what the index does not hold.
 """
 
 from pathlib import Path

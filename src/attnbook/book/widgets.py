@@ -2,8 +2,8 @@
 
 nbclient stores each widget's state in the executed notebook, and myst-nb writes that state into the page.
 Here the page keeps only what it needs: module texts and binary buffers go into scripts named by content hash
-(shared between pages, cached, loaded when the widget comes near the viewport), models that no view reaches are
-left out, and each view becomes a placeholder that carries the widget's text alternative in both languages.
+(shared between pages, cached, loaded when the widget comes near the viewport), models that no view reaches
+are left out, and each view becomes a placeholder with the widget's text alternative in both languages.
 `static/widget-host.js` does the rest in the reader's browser.
 """
 

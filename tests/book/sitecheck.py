@@ -1,0 +1,130 @@
+"""Opens pages of a built site from disk in Chromium with the network cut, and says what is wrong with them."""
+
+import json
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+from axe_playwright_python.sync_playwright import Axe
+
+OWN_SCRIPTS = ("attnbook.js", "widget-host.js", "plotly-figures.js")
+# Findings of axe-core that lie in the theme's markup, not in ours: rule and a piece of the element's HTML.
+THEIRS: list[tuple[str, str]] = []
+_STATE = re.compile(r'<script type="application/vnd.jupyter.widget-state\+json">(.*?)</script>', re.S)
+
+# What a reader sees of the article as running text: code, formulas, scripts and widgets left out.
+ARTICLE_TEXT = """() => {
+  const article = document.querySelector("article");
+  if (!article) return "";
+  const copy = article.cloneNode(true);
+  copy.querySelectorAll("pre, code, script, style, mjx-container, .math, .attnbook-widget, .attnbook-figure, svg")
+    .forEach(e => e.remove());
+  return copy.textContent;
+}"""
+
+# Everything that loads late is asked for: folds are opened, every widget and figure comes into view.
+SHOW_ALL = """async () => {
+  document.querySelectorAll("details").forEach(d => d.open = true);
+  for (const place of document.querySelectorAll(".attnbook-widget, .attnbook-figure")) {
+    place.scrollIntoView({block: "center"});
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  }
+}"""
+LOADING = (
+    '.attnbook-widget:is([data-state="waiting"], [data-state="loading"]), .attnbook-figure:not([data-state])'
+)
+
+
+class Visit:
+    """One browser page and everything that went wrong in it."""
+
+    def __init__(self, page):
+        self.page = page
+        self.problems: list[str] = []
+        page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        page.on("requestfailed", lambda request: self.problems.append(f"failed request: {request.url}"))
+        page.on("request", self._request)
+        page.on("console", self._console)
+
+    def _request(self, request) -> None:
+        if not request.url.startswith(("file:", "blob:", "data:")):
+            self.problems.append(f"request to another host: {request.url}")
+
+    def _console(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"console {message.type}: {message.text}")
+
+    def open(self, path: Path, query: str = "", fragment: str = "") -> None:
+        address = path.as_uri() + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
+        self.page.goto(address, wait_until="load")
+        if self.page.locator("article .math").count():
+            self.page.wait_for_function("() => window.MathJax?.startup?.promise")
+            self.page.evaluate("() => MathJax.startup.promise")
+
+    def show_all(self) -> None:
+        """Bring everything into view and wait until nothing is loading."""
+        self.page.evaluate(SHOW_ALL)
+        self.page.wait_for_function(
+            "loading => !document.querySelector(loading)", arg=LOADING, timeout=60_000
+        )
+
+    def states(self, selector: str) -> list[str]:
+        return self.page.locator(selector).evaluate_all("places => places.map(p => p.dataset.state)")
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than its window."""
+        return self.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+
+    def unrendered_math(self) -> list[str]:
+        return self.page.evaluate(
+            """() => [...document.querySelectorAll("article .math")]
+                 .filter(m => !m.querySelector("mjx-container") || m.querySelector("mjx-merror"))
+                 .map(m => m.textContent.slice(0, 80))"""
+        )
+
+    def literal_marks(self) -> list[str]:
+        text = self.page.evaluate(ARTICLE_TEXT)
+        return [line.strip() for line in text.splitlines() if "**" in line or "$" in line]
+
+    def findings(self) -> list[str]:
+        """Serious and critical findings of axe-core, without those of the theme."""
+        found = []
+        for violation in Axe().run(self.page).response["violations"]:
+            if violation["impact"] not in ("serious", "critical"):
+                continue
+            for node in violation["nodes"]:
+                if not any(violation["id"] == rule and piece in node["html"] for rule, piece in THEIRS):
+                    summary = " ".join(node.get("failureSummary", "").split())
+                    found.append(f"{violation['id']}: {node['html'][:160]} ({summary[:200]})")
+        return found
+
+
+@contextmanager
+def visit(browser, width: int = 1280, theme: str = "light", **options):
+    """A page of a fresh context; what went wrong is in its `problems`."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 800}, color_scheme=theme, offline=True, **options
+    )
+    try:
+        yield Visit(context.new_page())
+    finally:
+        context.close()
+
+
+def saved_errors(path: Path) -> list[str]:
+    """Error outputs in the widget state that a page holds."""
+    found = []
+    for text in _STATE.findall(path.read_text(encoding="utf-8")):
+        for model in json.loads(text)["state"].values():
+            outputs = model["state"].get("outputs", [])
+            found += [output["ename"] for output in outputs if output.get("output_type") == "error"]
+    return found
+
+
+def own_script_bytes(path: Path) -> int:
+    """How much of our JavaScript a page loads before the reader does anything."""
+    text = path.read_text(encoding="utf-8")
+    sources = re.findall(r'<script[^>]* src="([^"?]+)', text)
+    ours = [path.parent / source for source in sources if Path(source).name in OWN_SCRIPTS]
+    inline = re.findall(r"<script(?![^>]*(?: src=|json))[^>]*>(.*?)</script>", text, re.S)
+    return sum(file.stat().st_size for file in ours) + sum(len(part.encode()) for part in inline)

@@ -1,0 +1,283 @@
+"""The smaller parts of the book: repository, citations, links, widgets' state, figures, execution, build."""
+
+import json
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from attnbook.book import execution, links, plotly, widgets
+from attnbook.book.build import main, replace
+from attnbook.book.citations import authors, cite, load_references, reference_list
+from attnbook.book.errors import BookError
+from attnbook.book.landing import write_landing
+from attnbook.book.repository import Repository, find_repository
+
+ROOT = Path(__file__).parents[2]
+
+
+def config(url=""):
+    return types.SimpleNamespace(
+        html_theme_options={"repository_url": url}, attnbook_notebooks_branch="notebooks"
+    )
+
+
+class TestRepository:
+    def test_ci_goes_before_the_configuration(self, monkeypatch):
+        monkeypatch.setenv("GITHUB_REPOSITORY", "fork/course")
+        assert find_repository(config("https://github.com/a/b")).url == "https://github.com/fork/course"
+
+    def test_configuration(self, monkeypatch):
+        monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+        assert find_repository(config("https://github.com/a/b.git/")) == Repository("a", "b")
+        assert find_repository(config()) is None
+
+    def test_another_host(self, monkeypatch):
+        monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+        with pytest.raises(BookError, match="repository.url: expected https://github.com/OWNER/NAME, found"):
+            find_repository(config("https://example.org/a/b"))
+
+    def test_addresses(self):
+        repository = Repository("Some", "course")
+        assert repository.page("zh", "chapters/x") == "https://some.github.io/course/zh/chapters/x.html"
+        assert repository.colab("en", "x.ipynb") == (
+            "https://colab.research.google.com/github/Some/course/blob/notebooks/en/x.ipynb"
+        )
+        assert Repository("Some", "some.github.io").site == "https://some.github.io/"
+
+
+class TestCitations:
+    entries = load_references(ROOT / "references.bib")
+
+    def test_every_work_of_the_syllabus_is_there(self):
+        expected = (
+            "vaswani2017 bahdanau2015 luong2015 he2016 hochreiter1997 cho2014 sutskever2014 pascanu2013"
+        )
+        assert set(f"{expected} ba2016 xiong2020 su2024 chung2014".split()) <= set(self.entries)
+
+    def test_authors(self):
+        assert authors(self.entries["elman1990"], "en") == "Elman"
+        assert authors(self.entries["hochreiter1997"], "zh") == "Hochreiter 与 Schmidhuber"
+        assert authors(self.entries["vaswani2017"], "en") == "Vaswani et al."
+
+    def test_several_at_once(self):
+        works = [self.entries["elman1990"], self.entries["ba2016"]]
+        assert re.sub(r"\(http[^)]*\)", "", cite(works, "cite:p", "zh")) == "（[Elman，1990]；[Ba 等，2016]）"
+        assert (
+            re.sub(r"\(http[^)]*\)", "", cite(works, "cite:t", "en")) == "[Elman (1990)]; [Ba et al. (2016)]"
+        )
+
+    def test_reference_list_is_sorted(self):
+        lines = reference_list({key: self.entries[key] for key in ("vaswani2017", "ba2016")}).split("\n")
+        assert [line[:12] for line in lines] == ["- Jimmy Lei ", "- Ashish Vas"]
+
+
+class TestLinks:
+    def write(self, folder, **pages):
+        for name, body in pages.items():
+            (folder / f"{name}.html").write_text(f"<html><body>{body}</body></html>", encoding="utf-8")
+        return links.broken_links(folder)
+
+    def test_good_links(self, tmp_path):
+        body = (
+            '<a href="b.html#x">b</a><a href="#y">y</a><p id="y"><a href="https://example.org/none">away</a>'
+        )
+        assert self.write(tmp_path, a=body, b='<p id="x">') == []
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            ('<a href="none.html">', "a.html: none.html leads to no file"),
+            ('<a href="b.html#none">', "a.html: b.html#none leads to no such place in b.html"),
+            ('<a href="#none">', "a.html: #none leads to no such place in a.html"),
+            ('<img src="none.png">', "a.html: none.png leads to no file"),
+            ('<script src="none.js"></script>', "a.html: none.js leads to no file"),
+        ],
+    )
+    def test_broken_links(self, tmp_path, body, message):
+        assert self.write(tmp_path, a=body, b="") == [message]
+
+
+def anywidget(**state):
+    return {
+        "model_name": "AnyModel",
+        "state": {"_esm": "export default {}", "layout": "IPY_MODEL_" + "a" * 32, **state},
+    }
+
+
+class TestWidgets:
+    def test_layout_models_are_left_out_and_links_stay(self):
+        one, two, layout, link, other = ("1" * 32, "2" * 32, "a" * 32, "c" * 32, "d" * 32)
+        ends = {"source": [f"IPY_MODEL_{one}", "x"], "target": [f"IPY_MODEL_{two}", "x"]}
+        saved = {
+            one: anywidget(),
+            two: anywidget(),
+            layout: {"model_name": "LayoutModel", "state": {}},
+            link: {"model_name": "LinkModel", "state": ends},
+            other: anywidget(),
+        }
+        assert set(widgets.reachable(saved, [one, two])) == {one, two, link}
+        assert set(widgets.reachable(saved, [one])) == {one}
+
+    def test_module_and_big_buffers_become_references(self):
+        model = anywidget(count=3, _model_name="AnyModel")
+        model["buffers"] = [
+            {"path": ["big"], "encoding": "base64", "data": "A" * 100},
+            {"path": ["small"], "encoding": "base64", "data": "AAAA"},
+        ]
+        scripts = widgets.store(model)
+        assert set(model["state"]) == {"count", "_esm"}
+        assert json.loads(scripts[model["state"]["_esm"]["asset"]]) == "export default {}"
+        big, small = model["buffers"]
+        assert json.loads(scripts[big["asset"]]) == "A" * 100
+        assert "data" not in big
+        assert small["data"] == "AAAA"
+
+    def test_equal_texts_share_a_script(self):
+        assert widgets.store(anywidget(count=1)).keys() == widgets.store(anywidget(count=2)).keys()
+
+    @pytest.mark.parametrize(
+        ("saved", "message"),
+        [
+            ({}, "expected the state of widget 1, found none"),
+            (
+                {"1": {"model_name": "IntSliderModel", "state": {}}},
+                "expected an anywidget, found IntSliderModel",
+            ),
+        ],
+    )
+    def test_what_the_book_cannot_draw(self, saved, message):
+        with pytest.raises(BookError, match=f"chapters/x: {message}"):
+            widgets.check_models(saved, saved, ["1"], "chapters/x")
+
+    def test_an_error_inside_an_output_widget_is_found(self):
+        error = {"output_type": "error", "ename": "ValueError", "evalue": "no"}
+        saved = {"1": anywidget(), "2": {"model_name": "OutputModel", "state": {"outputs": [error]}}}
+        with pytest.raises(BookError, match="chapters/x: a widget's output holds an error: ValueError: no"):
+            widgets.check_models(saved, saved, ["1"], "chapters/x")
+
+    def test_the_alternative_is_text(self):
+        match = re.match("(.*)", json.dumps({"model_id": "1"}))
+        state = {"1": anywidget(alternative={"zh": "甲<b>", "en": "a & b"})}
+        shown = widgets.placeholder(match, state)
+        assert '<p class="attnbook-lang" lang="zh">甲&lt;b&gt;</p>' in shown
+        assert "a &amp; b" in shown
+
+
+class TestFigures:
+    def test_a_figure_keeps_no_template_and_cannot_end_its_script(self):
+        figure = {
+            "data": [{"name": "</script><b>"}],
+            "layout": {"template": {"x": 1}, "title": {"text": 'a "b"'}},
+        }
+        shown = plotly.figure_html(figure)
+        assert "template" not in shown
+        assert shown.count("</script>") == 1
+        assert 'aria-label="a &quot;b&quot;"' in shown
+        body = re.search(r"json\">(.*)</script>", shown)[1]
+        assert json.loads(body)["data"] == figure["data"]
+
+    def test_other_types_are_not_ours(self):
+        data = types.SimpleNamespace(mime_type="text/html", content="x")
+        assert plotly.PlotlyRenderer.handle_mime(None, data, False) is None
+
+
+class TestExecution:
+    def notebook(self, *sources):
+        cells = [nbformat.v4.new_markdown_cell("# x"), *map(nbformat.v4.new_code_cell, sources)]
+        for index, cell in enumerate(cells):
+            cell["id"] = f"c{index}"
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+    def test_a_failing_cell_is_named(self, tmp_path):
+        notebook = self.notebook("a = 1", "1 / 0", "a")
+        with pytest.raises(BookError, match=r"^chapters/x.ipynb, cell 3 \(id c2\) failed: ZeroDivisionError"):
+            execution.run(notebook, "chapters/x.ipynb", tmp_path, timeout=60)
+
+    def test_a_cell_that_takes_too_long_is_named(self, tmp_path):
+        notebook = self.notebook("a = 1", "import time; time.sleep(60)")
+        with pytest.raises(BookError, match=r"^x.ipynb, cell 3 \(id c2\) failed: .*timed out"):
+            execution.run(notebook, "x.ipynb", tmp_path, timeout=3)
+
+    def test_a_kernel_that_dies_is_named(self, tmp_path):
+        notebook = self.notebook("a = 1", "import os; os._exit(1)")
+        with pytest.raises(BookError, match=r"^x.ipynb, cell 3 \(id c2\) failed: Kernel died"):
+            execution.run(notebook, "x.ipynb", tmp_path, timeout=60)
+
+    def test_nothing_is_executed_twice(self, tmp_path):
+        (tmp_path / "chapters").mkdir()
+        path = tmp_path / "chapters" / "x.ipynb"
+        nbformat.write(self.notebook("print(6 * 7)"), path)
+        said = []
+        for _ in range(2):
+            seconds = execution.execute([path], tmp_path, tmp_path / "cache", 60, said.append)
+        assert seconds == {}
+        assert [line.split(" took")[0] for line in said] == [
+            "running chapters/x.ipynb ...",
+            "running chapters/x.ipynb",
+        ]
+
+    def test_the_fingerprint_follows_the_package_but_not_the_book(self, tmp_path):
+        for name in ("attention.py", "book/pages.py"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text("1")
+        before = execution.fingerprint(tmp_path)
+        (tmp_path / "book/pages.py").write_text("2")
+        assert execution.fingerprint(tmp_path) == before
+        (tmp_path / "attention.py").write_text("2")
+        assert execution.fingerprint(tmp_path) != before
+
+    def test_old_cache_folders_go(self, tmp_path, monkeypatch):
+        for state in ("a", "b", "c"):
+            monkeypatch.setattr(execution, "fingerprint", lambda state=state: state)
+            folder = execution.cache_folder(tmp_path)
+            (folder / "kept").write_text("")
+        assert folder.name == "c"
+        assert len(list(tmp_path.iterdir())) == execution.KEPT_FOLDERS
+
+    def test_a_file_that_is_no_notebook(self, tmp_path):
+        (tmp_path / "x.ipynb").write_text("no")
+        with pytest.raises(BookError, match="chapters/x.ipynb: expected a notebook, found"):
+            execution.read_notebook(tmp_path / "x.ipynb", "chapters/x.ipynb")
+
+
+class TestBuild:
+    def test_a_wrong_folder_is_named(self, tmp_path, capsys):
+        assert main(["--root", str(tmp_path)]) == 1
+        assert f"{tmp_path / '_config.yml'}: expected this file" in capsys.readouterr().err
+
+    def test_the_old_site_comes_back_if_the_new_one_cannot_be_moved(self, tmp_path):
+        site = tmp_path / "site"
+        site.mkdir()
+        (site / "good").write_text("")
+        with pytest.raises(OSError, match="none"):
+            replace(site, tmp_path / "none", tmp_path / "old")
+        assert (site / "good").exists()
+
+    def test_the_new_site_takes_the_place_of_the_old(self, tmp_path):
+        for name in ("site", "new"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / name).write_text("")
+        replace(tmp_path / "site", tmp_path / "new", tmp_path / "old")
+        assert [path.name for path in (tmp_path / "site").iterdir()] == ["new"]
+
+    def test_landing_page(self, tmp_path):
+        write_landing(tmp_path, {"zh": "甲 & 乙", "en": "A"}, {"zh": "zh/a.html", "en": "en/a.html"})
+        text = (tmp_path / "index.html").read_text(encoding="utf-8")
+        assert "@" not in re.sub(r"@media", "", text)
+        assert "甲 &amp; 乙" in text
+        assert 'href="zh/a.html"' in text
+        assert 'href="en/a.html"' in text
+
+
+def test_importing_the_package_does_not_import_the_book():
+    code = (
+        "import sys, attnbook; print([m for m in sys.modules if m.startswith(('attnbook.book', 'sphinx'))])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "[]", result.stderr

@@ -1,0 +1,159 @@
+"""The notebooks of one language for Colab and Jupyter: plain Markdown, a first cell that gets the package."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from attnbook.book.citations import load_references
+from attnbook.book.errors import BookError
+from attnbook.book.notebooks import Converter, Course, Target, write_notebooks
+from attnbook.book.repository import Repository
+
+FIXTURE = Path(__file__).parent / "fixture"
+BIB = Path(__file__).parents[2] / "references.bib"
+REPOSITORY = Repository("Someone", "course")
+DOCNAMES = ["chapters/00-start", "chapters/01-second"]
+
+
+def converter(language="en", repository=REPOSITORY):
+    course = Course(language, repository, load_references(BIB))
+    course.targets = {
+        "pe": Target("chapters/13-x", "Positional encoding", "positional-encoding"),
+        "eq": Target("chapters/11-x", "(3)", "equation-eq"),
+        "here": Target("chapters/11-x", "Here", "here"),
+    }
+    course.titles = {"chapters/11-x": "Eleven", "chapters/13-x": "Thirteen"}
+    return Converter(course, FIXTURE, "chapters/11-x", "chapters/11-x.ipynb, cell 1", [])
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("(pe)=\n# Title", "# Title"),
+        ("% a comment\n\nText.", "Text."),
+        ("Plain `{ref}` and $a_{b}$.", "Plain `{ref}` and $a_{b}$."),
+        ("```python\nx = '{ref}`pe`'\n```", "```python\nx = '{ref}`pe`'\n```"),
+        ("$$\nx\n$$ (eq)", "$$\nx \\tag{3}\n$$"),
+        ("```{math}\n:label: eq\nx\n```", "$$\nx \\tag{3}\n$$"),
+        ("See {eq}`eq`.", "See [(3)](https://someone.github.io/course/en/chapters/11-x.html#equation-eq)."),
+        (
+            "See {ref}`pe`.",
+            "See [Positional encoding](https://someone.github.io/course/en/chapters/13-x.html#positional-encoding).",
+        ),
+        (
+            "{ref}`there <pe>`",
+            "[there](https://someone.github.io/course/en/chapters/13-x.html#positional-encoding)",
+        ),
+        ("[next](13-x.ipynb#a)", "[next](https://someone.github.io/course/en/chapters/13-x.html#a)"),
+        ("[above](#here)", "[above](https://someone.github.io/course/en/chapters/11-x.html#here)"),
+        ("[site](https://pytorch.org)", "[site](https://pytorch.org)"),
+        (":::{note}\nA **word**.\n\nMore.\n:::", "> **Note**\n>\n> A **word**.\n>\n> More."),
+        ("```{admonition} My title\n:class: tip\nText.\n```", "> **My title**\n>\n> Text."),
+        (
+            "```{dropdown} More\n{ref}`pe`\n```",
+            "<details><summary>More</summary>\n\n[Positional encoding]"
+            "(https://someone.github.io/course/en/chapters/13-x.html#positional-encoding)\n\n</details>",
+        ),
+        (
+            "{cite:t}`hochreiter1997` and {cite:p}`he2016,ba2016`",
+            "[Hochreiter and Schmidhuber (1997)](https://doi.org/10.1162/neco.1997.9.8.1735) and "
+            "([He et al., 2016](https://arxiv.org/abs/1512.03385); [Ba et al., 2016](https://arxiv.org/abs/1607.06450))",
+        ),
+        ("{math}`x` and {sup}`2`", "$x$ and <sup>2</sup>"),
+        ("- item\n\n  :::{tip}\n  Inside.\n  :::", "- item\n\n  > **Tip**\n  >\n  > Inside."),
+    ],
+)
+def test_myst_becomes_plain_markdown(source, expected):
+    assert converter().convert(source) == expected
+
+
+def test_chinese_words():
+    zh = converter("zh")
+    assert zh.convert(":::{note}\n甲。\n:::") == "> **注**\n>\n> 甲。"
+    assert zh.convert("{cite:t}`ba2016`") == "[Ba 等 (2016)](https://arxiv.org/abs/1607.06450)"
+    assert zh.convert("甲{cite:p}`ba2016`。") == "甲（[Ba 等，2016](https://arxiv.org/abs/1607.06450)）。"
+
+
+def test_without_a_repository_links_stay_beside_the_notebook():
+    alone = converter(repository=None)
+    assert (
+        alone.convert("See {ref}`pe` and {ref}`here`.") == "See [Positional encoding](13-x.ipynb) and Here."
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{cite:p}`nobody1999`", "expected a key of references.bib, found 'nobody1999'"),
+        ("{ref}`nowhere`", "expected the label of a heading or an equation, found 'nowhere'"),
+        ("[x](99-none.ipynb)", "expected a chapter of the book, found '99-none'"),
+        ("{menuselection}`File`", "the role menuselection has no rule"),
+        (":::{grid}\nx\n:::", "the directive grid has no rule"),
+        ("```{image} none.png\n```", "expected the image none.png, found no such file"),
+    ],
+)
+def test_what_has_no_rule_names_the_cell(source, message):
+    with pytest.raises(BookError, match=f"chapters/11-x.ipynb, cell 1: {message}"):
+        converter().convert(source)
+
+
+@pytest.fixture(scope="module", params=["zh", "en"])
+def written(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return request.param, write_notebooks(FIXTURE, DOCNAMES, request.param, folder, REPOSITORY, [BIB])
+
+
+def test_notebooks_are_valid_and_hold_one_language(written):
+    language, paths = written
+    assert [path.name for path in paths] == ["00-start.ipynb", "01-second.ipynb"]
+    for path in paths:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+        tags = {tag for cell in notebook.cells for tag in cell.metadata.get("tags", [])}
+        assert {"zh": "en", "en": "zh"}[language] not in tags
+        assert not any(cell.get("outputs") for cell in notebook.cells)
+        prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        for markup in ("{cite", "{ref}", "{eq}", ":::", "```{", ")=\n"):
+            assert markup not in prose
+        assert "$$ (" not in prose
+
+
+def test_solutions_stay_folded(written):
+    notebook = json.loads(written[1][0].read_text(encoding="utf-8"))
+    (solution,) = [c for c in notebook["cells"] if "solution" in c["metadata"].get("tags", [])]
+    assert solution["metadata"]["jupyter"] == {"source_hidden": True}
+
+
+def test_the_first_cell_installs_without_dependencies_only_in_colab(written, tmp_path):
+    language, paths = written
+    source = nbformat.read(paths[0], as_version=4).cells[0].source
+    ast.parse(source)
+    assert "--no-deps" in source
+    assert "git+https://github.com/Someone/course" in source
+    # Run outside Colab: nothing is installed, and the language is set.
+    check = source + "\nprint(attnbook.get_language())"
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == language
+
+
+def test_the_first_cell_in_colab(written, tmp_path):
+    source = nbformat.read(written[1][0], as_version=4).cells[0].source
+    pretend = (
+        "import subprocess, sys, types, importlib.util\n"
+        "sys.modules['google.colab'] = types.ModuleType('google.colab')\n"
+        "find, importlib.util.find_spec = importlib.util.find_spec, lambda name: None\n"
+        "subprocess.run = lambda command, check: print('RAN', check, *command[1:])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", pretend + source], capture_output=True, text=True, cwd=tmp_path
+    )
+    ran = [line for line in result.stdout.splitlines() if line.startswith("RAN")]
+    assert ran == [
+        "RAN True -m pip install --quiet --no-deps attnbook @ git+https://github.com/Someone/course"
+    ], result.stderr

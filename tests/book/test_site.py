@@ -1,0 +1,153 @@
+"""The built site, page by page, from disk with the network cut. Needs `make book` and Chromium."""
+
+import os
+from pathlib import Path
+
+import pytest
+from sitecheck import own_script_bytes, saved_errors, visit
+
+SITE = Path(os.environ.get("SITE", Path(__file__).parents[2] / "build" / "site")).resolve()
+PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.glob("*/chapters/*.html"))
+LOOKS = [(1280, "light"), (1280, "dark"), (360, "light"), (360, "dark")]
+OTHER = {"zh": "en", "en": "zh"}
+MAX_PAGE = 300_000
+MAX_OWN_SCRIPT = 60_000
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_site_is_built_in_both_languages():
+    assert PAGES, f"no site in {SITE}: run make book first"
+    chapters = {language: {Path(p).name for p in PAGES if p.startswith(language)} for language in OTHER}
+    assert chapters["zh"] == chapters["en"]
+    for language in OTHER:
+        notebooks = {path.stem for path in (SITE / language / "notebooks").glob("*.ipynb")}
+        assert {Path(name).stem for name in chapters[language]} == notebooks
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_budgets(name):
+    assert (SITE / name).stat().st_size <= MAX_PAGE
+    assert own_script_bytes(SITE / name) <= MAX_OWN_SCRIPT
+    assert saved_errors(SITE / name) == []
+
+
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+@pytest.mark.parametrize("name", PAGES)
+def test_page(chromium, name, width, theme):
+    with visit(chromium, width, theme) as page:
+        page.open(SITE / name)
+        page.show_all()
+        assert page.problems == []
+        assert set(page.states(".attnbook-widget")) <= {"mounted"}
+        assert set(page.states(".attnbook-figure")) <= {"drawn"}
+        assert page.unrendered_math() == []
+        assert page.literal_marks() == []
+        assert page.overflow() <= 0
+        assert page.page.evaluate("document.documentElement.dataset.theme") == theme
+        assert page.page.evaluate("document.documentElement.lang") == {"zh": "zh-CN", "en": "en"}[name[:2]]
+        assert page.page.locator(f'.attnbook-lang[lang="{OTHER[name[:2]]}"]:visible').count() == 0
+        assert page.findings() == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_switch_keeps_page_and_section(chromium, name):
+    language = name[:2]
+    with visit(chromium) as page:
+        page.open(SITE / name)
+        sections = page.page.locator("article section section[id]").evaluate_all("all => all.map(s => s.id)")
+        wanted = sections[len(sections) // 2] if sections else ""
+        if wanted:
+            page.page.evaluate("id => document.getElementById(id).scrollIntoView()", wanted)
+        page.page.locator(".attnbook-languages a").click()
+        page.page.wait_for_load_state()
+        address = page.page.url
+        assert address.split("#")[0] == (SITE / OTHER[language] / name[3:]).as_uri()
+        assert address.partition("#")[2] == wanted
+        if wanted:
+            assert page.page.locator(f'[id="{wanted}"]').count() == 1
+        assert page.problems == []
+
+
+def test_both_languages_have_the_same_anchors(chromium):
+    with visit(chromium) as page:
+        for name in (name for name in PAGES if name.startswith("zh")):
+            anchors = []
+            for language in OTHER:
+                page.open(SITE / language / name[3:])
+                anchors.append(page.page.locator("article section[id]").evaluate_all("a => a.map(s => s.id)"))
+            assert anchors[0] == anchors[1]
+            assert len(set(anchors[0])) == len(anchors[0])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_without_scripts_text_and_switch_are_there(chromium, name):
+    with visit(chromium, java_script_enabled=False) as page:
+        page.page.goto((SITE / name).as_uri())
+        assert page.page.locator("article h1").is_visible()
+        other = page.page.locator(".attnbook-languages a")
+        assert other.is_visible()
+        assert other.get_attribute("href") == f"../../{OTHER[name[:2]]}/{name[3:]}"
+        for text in page.page.locator(f'.attnbook-alternative [lang="{name[:2]}"]').all():
+            assert text.text_content().strip()
+
+
+@pytest.mark.parametrize(
+    ("language", "query"),
+    [("zh", "位置编码"), ("zh", "注意力"), ("zh", "缩放点积注意力"), ("en", "rotation"), ("en", "attention")],
+)
+def test_search_finds(chromium, language, query):
+    with visit(chromium) as page:
+        page.open(SITE / language / "search.html", query=f"q={query}")
+        page.page.locator("#search-results li a").first.wait_for(timeout=20_000)
+        found = page.page.locator("#search-results li a").evaluate_all("all => all.map(a => a.pathname)")
+        assert any("/chapters/" in path for path in found)
+        assert page.problems == []
+
+
+@pytest.mark.parametrize("name", ["index.html", "zh/search.html", "en/search.html"])
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+def test_other_pages(chromium, name, width, theme):
+    with visit(chromium, width, theme) as page:
+        page.open(SITE / name)
+        assert page.problems == []
+        assert page.overflow() <= 0
+        assert page.findings() == []
+
+
+@pytest.mark.parametrize(
+    ("locale", "language"), [("zh-CN", "zh"), ("zh-TW", "zh"), ("en-GB", "en"), ("fr-FR", "en")]
+)
+def test_the_landing_page_follows_the_browser(chromium, locale, language):
+    with visit(chromium, locale=locale) as page:
+        page.open(SITE / "index.html")
+        assert page.page.locator("html").get_attribute("data-language") == language
+        assert page.page.locator("nav a:visible").count() == 2
+        assert page.page.locator(f'[data-text="{OTHER[language]}"]:visible').count() == 0
+
+
+def test_the_landing_page_remembers(chromium):
+    with visit(chromium, locale="zh-CN") as page:
+        page.open(SITE / "index.html")
+        page.page.locator('nav a[lang="en"]').click()
+        page.page.wait_for_load_state()
+        page.open(SITE / "index.html")
+        assert page.page.locator("html").get_attribute("data-language") == "en"
+        assert page.problems == []
+
+
+def test_the_landing_page_without_scripts(chromium):
+    with visit(chromium, java_script_enabled=False) as page:
+        page.page.goto((SITE / "index.html").as_uri())
+        assert page.page.locator("nav a:visible").count() == 2
+        assert page.page.locator("[data-text]:visible").count() > 4
+        page.page.locator('nav a[lang="en"]').click()
+        assert page.page.url.startswith((SITE / "en").as_uri())
+
+
+def test_each_language_has_a_first_page(chromium):
+    with visit(chromium) as page:
+        for language in OTHER:
+            page.page.goto((SITE / language / "index.html").as_uri())
+            page.page.wait_for_url("**/chapters/*.html")
+        assert page.problems == []
