@@ -7,15 +7,10 @@ def test_example(mount):
 """
 
 import base64
-import sys
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from browser import launch_chromium  # noqa: E402
 
 PAGE = """<!doctype html><html lang="{lang}" data-theme="{theme}"><head><meta charset="utf-8">
 <title>widget</title><style>
@@ -116,15 +111,6 @@ class Shown:
           return took.sort((a, b) => a - b)[took.length >> 1];
         })()"""
         return self.js(code % (times, action))
-
-
-# One for each module: playwright allows one at a time in a process, and other tests start theirs.
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_playwright() as playwright:
-        browser = launch_chromium(playwright)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ function render({model, el}) {
 
   function buildLines() {
     const rowHeight = Math.max(rows, columns) > 24 ? 20 : 26, height = Math.max(rows, columns) * rowHeight;
-    const svg = h("svg", {"aria-hidden": "true", height}), lines = [];
+    const svg = h("svg", {"aria-hidden": "true", height}), lines = {};
     const side = (tokens, first) => tokens.map((token, i) => tokenLabel(ui, h("button", {type: "button", tabindex: first && i === 0 ? 0 : -1, "aria-pressed": "false"}), token));
     const left = side(queries, true), right = side(keys, false);
     const column = (nodes, msg) => ui.attr(h("div", {class: "hm-col", role: "group"}, ...nodes), "aria-label", msg);
@@ -120,27 +120,30 @@ function render({model, el}) {
     ui.listen(box, "focusin", e => { if (at(e.target)) for (const node of [...left, ...right]) node.tabIndex = node === e.target ? 0 : -1; });
     let width = 0;
     const y = i => (i + 0.5) * rowHeight;
-    // A pool of lines, as many as are needed; each is set anew.
+    // One line for each pair that has ever been worth one; from head to head only widths change.
     function draw() {
-      let used = 0;
       for (let i = 0; i < now.length; i++) {
-        const w = now[i];
-        if (w < THINNEST && !isGold.has(i)) continue;
-        const line = lines[used] ??= svg.appendChild(h("path", {fill: "none"}));
-        used++;
-        const q = Math.floor(i / columns), k = i % columns;
-        line.q = q; line.k = k; line.w = w;
-        const values = {d: `M0,${y(q)}C${width / 2},${y(q)} ${width / 2},${y(k)} ${width},${y(k)}`, stroke: isGold.has(i) ? "var(--v)" : "var(--w)",
-          "stroke-width": w < THINNEST ? 1.5 : (0.6 + 5 * w).toFixed(2), "stroke-dasharray": w < THINNEST ? "3 3" : "none"};
-        for (const name in values) line.setAttribute(name, values[name]);
-        line.style.display = "";
+        const w = now[i], wanted = w >= THINNEST || isGold.has(i);
+        let line = lines[i];
+        if (line) line.style.display = wanted ? "" : "none";
+        if (!wanted) { if (line) line.w = null; continue; }
+        if (!line) {
+          line = lines[i] = svg.appendChild(h("path", {fill: "none", stroke: isGold.has(i) ? "var(--v)" : "var(--w)"}));
+          line.q = Math.floor(i / columns); line.k = i % columns;
+        }
+        line.w = w;
+        line.setAttribute("stroke-width", w < THINNEST ? 1.5 : (0.6 + 5 * w).toFixed(2));
+        if (isGold.has(i)) line.setAttribute("stroke-dasharray", w < THINNEST ? "3 3" : "none");
+        if (line.width !== width) {
+          line.width = width;
+          line.setAttribute("d", `M0,${y(line.q)}C${width / 2},${y(line.q)} ${width / 2},${y(line.k)} ${width},${y(line.k)}`);
+        }
       }
-      for (let i = used; i < lines.length; i++) { lines[i].style.display = "none"; lines[i].q = -1; }
     }
     function show({q, k}) {
       const none = q == null && k == null, by = stretchTo();
-      for (const line of lines) {
-        if (line.q < 0) continue;
+      for (const line of Object.values(lines)) {
+        if (line.w === null) continue;
         const on = none || ((q == null || line.q === q) && (k == null || line.k === k)), strength = Math.max(0.12, Math.min(1, line.w / by));
         line.setAttribute("stroke-opacity", on ? (none ? strength * 0.85 : Math.max(0.3, strength)).toFixed(2) : "0.05");
       }
