@@ -1,4 +1,4 @@
-"""Opens pages of a built site from disk in Chromium with the network cut, and says what is wrong with them."""
+"""Opens pages of a built site from disk in Chromium with the network cut, and says what is wrong there."""
 
 import json
 import re
@@ -17,8 +17,8 @@ ARTICLE_TEXT = """() => {
   const article = document.querySelector("article");
   if (!article) return "";
   const copy = article.cloneNode(true);
-  copy.querySelectorAll("pre, code, script, style, mjx-container, .math, .attnbook-widget, .attnbook-figure, svg")
-    .forEach(e => e.remove());
+  const other = "pre, code, script, style, mjx-container, .math, .attnbook-widget, .attnbook-figure, svg";
+  copy.querySelectorAll(other).forEach(e => e.remove());
   return copy.textContent;
 }"""
 

@@ -7,6 +7,7 @@ Each concern has its own module; `setup` connects them. `python -m attnbook.book
 | `language` | which cells a page shows; anchors that both languages share |
 | `execution` | running notebooks once for both languages; errors that name the cell |
 | `strings` | titles, captions and the theme's words in the page's language |
+| `typography` | no line begins with the punctuation after a formula |
 | `assets` | style sheet, scripts and MathJax from this machine, nothing from another host |
 | `widgets` | anywidgets that run in the page without a kernel |
 | `plotly` | figures that load plotly.js only when they come into view |
@@ -24,7 +25,19 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import assets, citations, execution, language, notebooks, pages, plotly, search, strings, widgets
+from . import (
+    assets,
+    citations,
+    execution,
+    language,
+    notebooks,
+    pages,
+    plotly,
+    search,
+    strings,
+    typography,
+    widgets,
+)
 
 HERE = Path(__file__).parent
 
@@ -61,6 +74,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", language.read_source)
     app.add_transform(language.AnchorHeadings)
     app.add_transform(strings.CellPrompts)
+    app.add_transform(typography.KeepPunctuation)
     app.connect("html-page-context", pages.complete_context, priority=400)  # before the theme
     app.connect("html-page-context", widgets.move_out, priority=900)
     app.connect("html-page-context", plotly.count_figures, priority=900)

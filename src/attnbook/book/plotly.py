@@ -36,7 +36,7 @@ def figure_html(figure: dict) -> str:
     body = body.replace("</", "<\\/").replace("<!--", "<\\!--")
     label = f' aria-label="{html.escape(title)}"' if title else ""
     return (
-        f'<div {_CLASS} role="img"{label} style="min-height:{int(height)}px">'
+        f'<div {_CLASS} role="figure"{label} style="min-height:{int(height)}px">'
         f'<script type="application/json">{body}</script></div>'
     )
 
