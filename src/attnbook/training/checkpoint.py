@@ -61,7 +61,7 @@ class Translator:
     def translate_tokens(
         self, sources: Sequence[Sequence[str]], beam_width: int | None = None, alpha: float | None = None
     ) -> list[list[str]]:
-        """Source tokens -> target tokens, sentence by sentence; in batches of like lengths.
+        """Source tokens -> target tokens, in batches of like lengths.
 
         Raises:
             ValueError: a sentence without tokens, or with more than 200.
@@ -74,15 +74,19 @@ class Translator:
                     f"sources: expected 1 to {MAX_SOURCE} tokens in each sentence, "
                     f"found {len(source)} in number {number}"
                 )
+        # A translation is cut at twice its source's length. Sentences of one class of length have one limit, so
+        # that the batch that a sentence happens to be in makes no difference to it.
+        classes: dict[int, list[int]] = {}
+        for index, source in enumerate(sources):
+            classes.setdefault(len(source) // 8, []).append(index)
         targets: list[list[str]] = [[] for _ in sources]
-        order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
-        for start in range(0, len(order), 64):
-            indices = order[start : start + 64]
-            src, lengths = pad([self.encode_source(sources[index]) for index in indices])
-            longest = 2 * int(lengths.max()) + 10  # a translation of twice the length is no translation
-            found, _ = beam_search(self.model, src, beam_width, alpha, longest)
-            for index, ids in zip(indices, found, strict=True):
-                targets[index] = self.decode_target(ids)
+        for length_class, members in classes.items():
+            for start in range(0, len(members), 64):
+                indices = members[start : start + 64]
+                src, _ = pad([self.encode_source(sources[index]) for index in indices])
+                found, _ = beam_search(self.model, src, beam_width, alpha, max_len=16 * length_class + 24)
+                for index, ids in zip(indices, found, strict=True):
+                    targets[index] = self.decode_target(ids)
         return targets
 
     def translate(self, text: str, beam_width: int | None = None, alpha: float | None = None) -> str:

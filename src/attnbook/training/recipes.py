@@ -82,20 +82,20 @@ _TATOEBA = Recipe(
 
 RECIPES: dict[str, Recipe] = {
     "grammar-rnn": replace(
-        _GRAMMAR, sizes={"cell": "rnn", "embedding_size": 128, "hidden_size": 256, "dropout": 0.0}
+        _GRAMMAR, sizes={"cell": "rnn", "embedding_size": 128, "hidden_size": 296, "dropout": 0.0}
     ),
     "grammar-lstm": replace(
-        _GRAMMAR, sizes={"cell": "lstm", "embedding_size": 128, "hidden_size": 160, "dropout": 0.0}
+        _GRAMMAR, sizes={"cell": "lstm", "embedding_size": 128, "hidden_size": 168, "dropout": 0.0}
     ),
     "grammar-gru": replace(
-        _GRAMMAR, sizes={"cell": "gru", "embedding_size": 128, "hidden_size": 176, "dropout": 0.0}
+        _GRAMMAR, sizes={"cell": "gru", "embedding_size": 128, "hidden_size": 192, "dropout": 0.0}
     ),
     "grammar-gru-attention": replace(
         _GRAMMAR,
         sizes={
             "cell": "gru",
-            "embedding_size": 96,
-            "hidden_size": 128,
+            "embedding_size": 128,
+            "hidden_size": 136,
             "attention": "additive",
             "bidirectional": True,
             "dropout": 0.0,
