@@ -122,6 +122,7 @@ function render({model, el}) {
     const y = i => (i + 0.5) * rowHeight;
     // One line for each pair that has ever been worth one; from head to head only widths change.
     function draw() {
+      if (!width) return;
       for (let i = 0; i < now.length; i++) {
         const w = now[i], wanted = w >= THINNEST || isGold.has(i);
         let line = lines[i];
