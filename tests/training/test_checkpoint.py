@@ -223,6 +223,6 @@ def test_batch_of_sentences_equals_its_members():
 
 @pytest.mark.parametrize("make", [transformer, seq2seq])
 def test_cross_attention_has_a_row_for_each_target_and_sums_to_one(make):
-    weights = translator(make()).cross_attention("我喜欢茶", ["i", "s", "tea"])
-    assert weights.shape[1:] == (4, 5)
+    weights = translator(make()).cross_attention(tuple("我喜欢茶"), ["i", "s", "tea"])
+    assert weights.shape[1:] == (6, 5)  # i, s, t@@ e@@ a, <eos>; four characters, <eos>
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:2]))

@@ -74,8 +74,8 @@ class Translator:
                     f"sources: expected 1 to {MAX_SOURCE} tokens in each sentence, "
                     f"found {len(source)} in number {number}"
                 )
-        # A translation is cut at twice its source's length. Sentences of one class of length have one limit, so
-        # that the batch that a sentence happens to be in makes no difference to it.
+        # A translation is cut at twice its source's length. All sentences of one class of length have one
+        # limit, so that it makes no difference which batch a sentence happens to be in.
         classes: dict[int, list[int]] = {}
         for index, source in enumerate(sources):
             classes.setdefault(len(source) // 8, []).append(index)
