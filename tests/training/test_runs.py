@@ -120,7 +120,7 @@ def test_evaluation_measures_and_refuses_other_data(tmp_path, monkeypatch):
 
 def test_tatoeba_run_with_subwords_from_file_to_bleu(tmp_path, tatoeba_file):
     output = tmp_path / "tiny.safetensors"
-    train("tiny", replace(TINY_TATOEBA, steps=2), output, corpus_path=tatoeba_file, show=False)
+    train("tiny", replace(TINY_TATOEBA, steps=3), output, corpus_path=tatoeba_file, show=False)
     loaded = load_translator(output)
     assert len(loaded.subwords.merges) == 20
     corpus = load_corpus("tatoeba", tatoeba_file)
