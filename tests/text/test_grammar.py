@@ -310,10 +310,12 @@ def test_gold_alignment(chinese, expected):
 
 
 DICTIONARY = """
-weasel 鼬 | weasels 鼬们 | teacher 老师 | wolves 狼 | umbrella 雨伞 | children 孩子们 | library 图书馆 | river 河
-yesterday 昨前天 | tomorrow 明后天 | because 因为，所以 | although 虽然但是 | if 如果 | who 谁的 | why 为什么
-bought 买了 | saw 看见了 | swim 游泳了 | closed 关上了 | wants 想 | never 从来没 | three 三 | money 钱
-she 她 | him 他 | their 他们的 | taller 高 | than 比 | interesting 有意思趣的 | beijing 北京 | xiaoming 小明
+weasel 鼬 | weasels 鼬们 | teacher 老师 | wolves 狼 | umbrella 雨伞 | children 孩子们 | library 图书馆
+river 河 | yesterday 昨前天 | tomorrow 明后天 | because 因为，所以 | although 虽然但是 | if 如果 | who 谁的
+why 为什么 | bought 买了 | saw 看见了 | swim 游泳了 | closed 关上了 | wants 想 | never 从来没
+three 三 | money 钱
+she 她 | him 他 | their 他们的 | taller 高 | than 比
+interesting 有意思趣的 | beijing 北京 | xiaoming 小明
 """
 
 
@@ -368,7 +370,7 @@ def test_every_rule_can_be_reached():
     assert reached == set(grammar())
 
 
-# ---------------------------------------------------------------------- the English, independently of the rules
+# ------------------------------------------------------------ the English, independently of the rules
 
 
 def test_articles_fit_the_next_word(pairs):

@@ -54,6 +54,9 @@ class TextPair(NamedTuple):
     target: str
 
 
+Keyed = tuple[TextPair, str, str]  # a pair and what makes its sentences the same as others
+
+
 class Tatoeba:
     """The corpus in three splits (lists of `TextPair`) that share no sentence.
 
@@ -77,8 +80,12 @@ class Tatoeba:
         for source, target in pairs:
             self._references.setdefault(source, []).append(target)
         random = Random(seed)
-        self.test, rest = _held_out(pairs, num_test, random)
-        self.valid, self.train = _held_out(rest, num_valid, random)
+        keyed = [
+            (pair, _key(tokenize_chinese(pair.source)), _key(tokenize_english(pair.target))) for pair in pairs
+        ]
+        self.test, rest = _hold_out(keyed, num_test, random)
+        self.valid, rest = _hold_out(rest, num_valid, random)
+        self.train = [pair for pair, _, _ in rest]
         if not self.train:
             raise ValueError(
                 f"num_test, num_valid: expected fewer than the corpus has, found {num_test} and {num_valid} "
@@ -230,18 +237,16 @@ def _key(tokens: list[str]) -> str:
     return " ".join(token for token in tokens if token[0].isalnum()) or " ".join(tokens)
 
 
-def _held_out(pairs: list[TextPair], number: int, random: Random) -> tuple[list[TextPair], list[TextPair]]:
+def _hold_out(keyed: list[Keyed], number: int, random: Random) -> tuple[list[TextPair], list[Keyed]]:
     """All pairs of `number` English sentences drawn at random, and the pairs that share none with them."""
-    keys = [(_key(tokenize_chinese(source)), _key(tokenize_english(target))) for source, target in pairs]
-    targets = sorted({target for _, target in keys})
-    places = {target: random.random() for target in targets}
-    drawn = set(sorted(targets, key=places.__getitem__)[:number])
-    sources = {source for source, target in keys if target in drawn}
-    shown = {target for source, target in keys if source in sources}  # every reference of a test source
-    held_out = [pair for pair, (_, target) in zip(pairs, keys, strict=True) if target in drawn]
+    places = {key: random.random() for key in sorted({target for _, _, target in keyed})}
+    drawn = set(sorted(places, key=places.__getitem__)[:number])
+    sources = {source for _, source, target in keyed if target in drawn}
+    shown = {target for _, source, target in keyed if source in sources}  # every reference of a drawn source
+    held_out = [pair for pair, _, target in keyed if target in drawn]
     rest = [
-        pair
-        for pair, (source, target) in zip(pairs, keys, strict=True)
+        (pair, source, target)
+        for pair, source, target in keyed
         if source not in sources and target not in shown
     ]
     return held_out, rest
