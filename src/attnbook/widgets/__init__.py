@@ -1,8 +1,17 @@
 """Interactive figures: one class and one ES module each, live in a notebook and static in the book."""
 
+from attnbook.widgets.activation_explorer import ActivationExplorer
 from attnbook.widgets.attention_calculator import AttentionCalculator
 from attnbook.widgets.attention_heatmap import AttentionHeatmap
+from attnbook.widgets.decision_boundary import DecisionBoundary
 from attnbook.widgets.rotation_explorer import RotationExplorer
 from attnbook.widgets.softmax_scaling import SoftmaxScaling
 
-__all__ = ["AttentionCalculator", "AttentionHeatmap", "RotationExplorer", "SoftmaxScaling"]
+__all__ = [
+    "ActivationExplorer",
+    "AttentionCalculator",
+    "AttentionHeatmap",
+    "DecisionBoundary",
+    "RotationExplorer",
+    "SoftmaxScaling",
+]

@@ -1,7 +1,7 @@
 import {h} from "./dom.js";
 
 // A small chart. chart(ui, {label, height, x: {label, min, max, log, format}, y: {label, min, max, format}, series: [{name, colour, kind, points}]})
-//   kind "line" (default), "bar" or "dots"; points [[x, y], …]; colour a CSS colour (default --s1 …).
+//   kind "line" (default), "bar" or "dots"; points [[x, y], …]; colour a CSS colour (default --s1 …); no name: not in the key.
 // -> {el, set({series, x, y, marker})}  series, x, y replace the old ones; marker: an x that is marked by a vertical line.
 export function chart(ui, {label, height = 190, x, y, series, describe}) {
   const svg = ui.attr(h("svg", {class: "anb-ch", role: "img", height}), "aria-label", () => [label, describe].filter(Boolean).map(ui.t).join(". "));
@@ -36,7 +36,7 @@ export function chart(ui, {label, height = 190, x, y, series, describe}) {
     parts.push(text((left + width - right) / 2, height - 6, ui.t(x.label), "middle"), text(-(top + height - bottom) / 2, 13, ui.t(y.label), "middle", {transform: "rotate(-90)"}));
     svg.replaceChildren(...parts);
   }
-  function names() { key.replaceChildren(...(series.length > 1 ? series.map((s, i) => h("span", {}, h("i", {style: {"border-top-color": colourOf(s, i), "border-top-style": s.dash ? "dashed" : "solid"}}), ui.text(h("span"), s.name))) : [])); }
+  function names() { key.replaceChildren(...(series.length > 1 ? series.map((s, i) => s.name && h("span", {}, h("i", {style: {"border-top-color": colourOf(s, i), "border-top-style": s.dash ? "dashed" : "solid"}}), ui.text(h("span"), s.name))).filter(Boolean) : [])); }
   names();
   ui.onResize(el, w => { width = w; draw(); });
   ui.onChange(draw);
