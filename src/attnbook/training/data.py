@@ -28,16 +28,21 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Pairs to train on, examples to measure with.
-
-    `casing` says how lower-cased names are written; `digest` is the SHA-256 of the data.
-    """
+    """Pairs to train on, examples to measure with; `casing` says how lower-cased names are written."""
 
     train: list[tuple[Tokens, Tokens]]
     valid: list[Example]
     test: list[Example]
     casing: dict[str, str]
-    digest: str
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all tokens: it changes with the data, the splits and the tokenizers."""
+        digest = hashlib.sha256()
+        examples = ((example.source, *example.references) for example in (*self.valid, *self.test))
+        for sentences in (*self.train, *examples):
+            digest.update("\t".join(" ".join(sentence) for sentence in sentences).encode() + b"\n")
+        return digest.hexdigest()
 
 
 def load_corpus(name: str, path: str | os.PathLike | None = None) -> Corpus:
@@ -53,18 +58,12 @@ def load_corpus(name: str, path: str | os.PathLike | None = None) -> Corpus:
 
 def _grammar() -> Corpus:
     pairs = {split: grammar.corpus(size, seed=0, split=split) for split, size in GRAMMAR_SIZES.items()}
-    lines = (
-        f"{' '.join(pair.source)}\t{' '.join(pair.target)}\n" for split in pairs.values() for pair in split
-    )
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line.encode())
     train = [(pair.source, pair.target) for pair in pairs["train"]]
     valid, test = (
         [Example(pair.source, (pair.target,), pair.alignment) for pair in pairs[split]]
         for split in ("valid", "test")
     )
-    return Corpus(train, valid, test, dict(CASING), digest.hexdigest())
+    return Corpus(train, valid, test, dict(CASING))
 
 
 def _tatoeba(path: str | os.PathLike | None) -> Corpus:
@@ -74,7 +73,7 @@ def _tatoeba(path: str | os.PathLike | None) -> Corpus:
     ]
     casing = learn_casing(pair.target for pair in corpus.train)
     valid, test = (_examples(corpus, corpus.sources(split)) for split in ("valid", "test"))
-    return Corpus(train, valid, test, casing, corpus.digest)
+    return Corpus(train, valid, test, casing)
 
 
 def _examples(corpus: tatoeba.Tatoeba, sources: Sequence[str]) -> list[Example]:

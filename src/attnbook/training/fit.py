@@ -142,6 +142,7 @@ def fit(
         later = sum(validation["step"] > history.best_step for validation in history.validations)
         return patience is not None and later >= patience
 
+    device = next(model.parameters()).device
     model.train()
     epoch_batches = batches(history.epoch)
     progress = Progress(steps, history.step, label, show=show and rank == 0)
@@ -151,7 +152,7 @@ def fit(
             if history.position == len(epoch_batches):
                 history.epoch, history.position = history.epoch + 1, 0
                 epoch_batches = batches(history.epoch)
-            batch = epoch_batches[history.position]
+            batch = epoch_batches[history.position].to(device)
             src, tgt = batch.src[rank::world], batch.tgt[rank::world]  # the rows of this process
             rate = learning_rate(history.step + 1)
             for group in optimizer.param_groups:
@@ -159,9 +160,9 @@ def fit(
             torch.manual_seed(_mix(seed, history.step, rank))
 
             optimizer.zero_grad()
-            loss = torch.zeros(())
+            loss = torch.zeros((), device=device)
             if len(src):
-                with _bfloat16() if precision == "bfloat16" else nullcontext():
+                with _bfloat16(device) if precision == "bfloat16" else nullcontext():
                     logits = model(src, tgt[:, :-1])  # (batch, target, vocab)
                 loss = cross_entropy(logits, tgt[:, 1:], label_smoothing, reduction="sum") / batch.num_tokens
                 loss.backward()
@@ -220,7 +221,7 @@ def _sum_over_processes(model: nn.Module, loss: Tensor, stop: bool) -> tuple[flo
         return loss.item(), stop
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-    parts = [loss.reshape(1), torch.tensor([float(stop)]), *(gradient.flatten() for gradient in gradients)]
+    parts = [loss.reshape(1), loss.new_tensor([float(stop)]), *(gradient.flatten() for gradient in gradients)]
     summed = torch.cat(parts)  # one message instead of one for each parameter
     dist.all_reduce(summed)
     sizes = [1, 1, *(parameter.numel() for parameter in parameters)]
@@ -237,9 +238,9 @@ def _average(averaged: nn.Module, model: nn.Module, beta: float) -> None:
 
 
 @contextmanager
-def _bfloat16() -> Iterator[None]:
+def _bfloat16(device: torch.device) -> Iterator[None]:
     """Products of matrices in bfloat16; attention in plain steps, whose backward pass is faster in it."""
-    with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
+    with torch.autocast(device.type, torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
         yield
 
 

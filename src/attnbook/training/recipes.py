@@ -136,7 +136,7 @@ RECIPES: dict[str, Recipe] = {
             "cell": "gru",
             "embedding_size": 256,
             "hidden_size": 256,
-            "attention": "general",
+            "attention": "additive",
             "bidirectional": True,
             "dropout": 0.3,
         },
