@@ -4,6 +4,7 @@ from attnbook.widgets.activation_explorer import ActivationExplorer
 from attnbook.widgets.attention_calculator import AttentionCalculator
 from attnbook.widgets.attention_heatmap import AttentionHeatmap
 from attnbook.widgets.decision_boundary import DecisionBoundary
+from attnbook.widgets.gradient_flow import GradientFlow
 from attnbook.widgets.rotation_explorer import RotationExplorer
 from attnbook.widgets.softmax_scaling import SoftmaxScaling
 
@@ -12,6 +13,7 @@ __all__ = [
     "AttentionCalculator",
     "AttentionHeatmap",
     "DecisionBoundary",
+    "GradientFlow",
     "RotationExplorer",
     "SoftmaxScaling",
 ]
