@@ -8,7 +8,7 @@ from sitecheck import own_script_bytes, saved_errors, visit
 
 SITE = Path(os.environ.get("SITE", Path(__file__).parents[2] / "build" / "site")).resolve()
 PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.glob("*/chapters/*.html"))
-LOOKS = [(1280, "light"), (1280, "dark"), (360, "light"), (360, "dark")]
+LOOKS = [(1280, "light"), (360, "dark")]
 OTHER = {"zh": "en", "en": "zh"}
 MAX_PAGE = 300_000
 MAX_OWN_SCRIPT = 60_000

@@ -33,8 +33,12 @@ def plotly_script() -> Path:
     return Path(spec.origin).parent / "package_data" / "plotly.min.js"
 
 
+# What the themes copy along and no page asks for: source maps, old fonts, their own templates and catalogues.
+UNUSED = ("**/*.map", "vendor/fontawesome/webfonts/*.ttf", "*webpack-macros.html", "locales", "images/logo_*")
+
+
 def copy_libraries(app: Sphinx, error: Exception | None) -> None:
-    """Event `build-finished`: copy MathJax (trimmed), and plotly.js if a page needs it."""
+    """Event `build-finished`: copy MathJax (trimmed), and plotly.js if needed; drop what no page uses."""
     if error is not None or app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
@@ -44,3 +48,6 @@ def copy_libraries(app: Sphinx, error: Exception | None) -> None:
     shutil.copy2(source / "tex-chtml.js", static / MATHJAX)
     if getattr(app, "attnbook_figures", 0):
         shutil.copy2(plotly_script(), static / "plotly.min.js")
+    for pattern in UNUSED:
+        for path in list(static.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -13,9 +13,10 @@ import yaml
 from jupyter_book.sphinx import build_sphinx
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
-from . import execution, landing, links
+from . import execution, landing, links, notebooks
 from .errors import BookError
 from .language import LANGUAGES, pick
+from .repository import repository_of
 
 
 def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
@@ -95,6 +96,21 @@ def build_site(root: Path, site: Path, say=print) -> None:
     say(f"Open {site / 'index.html'}")
 
 
+def build_notebooks(root: Path, site: Path, say=print) -> None:
+    """Write only the notebooks of each language; nothing is executed."""
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    own = config.get("sphinx", {}).get("config", {})
+    repository = repository_of(
+        config.get("repository", {}).get("url", ""), own.get("attnbook_notebooks_branch", "notebooks")
+    )
+    docnames = [path.relative_to(root).with_suffix("").as_posix() for path in chapters(root)]
+    bibfiles = [root / name for name in config.get("bibtex_bibfiles", [])]
+    for language in LANGUAGES:
+        folder = site / language / "notebooks"
+        notebooks.write_notebooks(root, docnames, language, folder, repository, bibfiles)
+        say(f"Wrote {len(docnames)} notebooks to {folder}")
+
+
 def replace(site: Path, new: Path, old: Path) -> None:
     """Put `new` where `site` is; if that fails the old site is put back."""
     if site.exists():
@@ -132,8 +148,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.edition:
         return build_edition(root, options.edition, site, options.cache.resolve())
     try:
-        build_site(root, site)
+        (build_notebooks if options.notebooks else build_site)(root, site)
     except (BookError, yaml.YAMLError, MalformedError) as error:
-        print(f"\n{error}\n\nThe book was not built; {site} is as it was.", file=sys.stderr)
+        print(f"\n{error}\n\nNot built; {site} is as it was.", file=sys.stderr)
         return 1
     return 0

@@ -51,12 +51,19 @@ class Repository:
 
 
 def find_repository(config: Config) -> Repository | None:
-    """The repository of this build, None without an address; `BookError` for one that is not on GitHub."""
+    """The repository of a build by Sphinx."""
+    return repository_of(
+        config.html_theme_options.get("repository_url", ""), config.attnbook_notebooks_branch
+    )
+
+
+def repository_of(configured_url: str, notebooks_branch: str = "notebooks") -> Repository | None:
+    """The repository, None without an address; `BookError` for one that is not on GitHub."""
     name = os.environ.get("GITHUB_REPOSITORY")
-    url = f"https://github.com/{name}" if name else config.html_theme_options.get("repository_url", "")
+    url = f"https://github.com/{name}" if name else configured_url
     if not url:
         return None
     match = _GITHUB.match(url)
     if not match:
         raise BookError(f"repository.url: expected https://github.com/OWNER/NAME, found {url!r}")
-    return Repository(match[1], match[2], config.attnbook_notebooks_branch)
+    return Repository(match[1], match[2], notebooks_branch)
