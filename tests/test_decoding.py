@@ -267,6 +267,14 @@ def test_a_beam_stops_when_nothing_can_overtake():
     assert table.steps == [1]
 
 
+def test_a_hypothesis_that_ends_takes_its_place_with_it():
+    table = Table({3: {EOS: 0.4, 4: 0.35, 5: 0.25}, 4: {6: 0.55, 7: 0.45}, 6: {4: 0.5, 5: 0.5}, 7: {EOS: 1}})
+    # Of [], [4], [5] the first two are kept, [] ends, and one place is left for [4, 6] or [4, 7].
+    assert beam_search(table, torch.tensor([[3]]), 2, 3.0, max_len=3)[0] == [[]]
+    assert table.steps == [1, 1, 1]
+    assert beam_search(table, torch.tensor([[3]]), 4, 3.0, max_len=3)[0] == [[4, 7]]
+
+
 def test_max_len_cuts_and_counts_the_end_token():
     table = Table({3: {4: 1}, 4: {5: 1}, 5: {EOS: 1}})
     for search in (greedy, functools.partial(beam_search, beam_width=3), sample):

@@ -139,12 +139,12 @@ def test_bahdanau_queries_with_the_state_before_and_luong_with_the_state_after(c
     torch.manual_seed(0)
     memory, mask = torch.randn(2, 5, 8), torch.tensor([[[True] * 5], [[True] * 3 + [False] * 2]])
     tgt = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    state = tuple(torch.randn(2, 1, 8) for _ in range(2 if cell == "lstm" else 1))
+    state = tuple(torch.randn(2, 2, 8) for _ in range(2 if cell == "lstm" else 1))  # of two layers
 
-    decoder = AttentionDecoder(TGT_VOCAB, 6, 8, 8, cell, attention="additive")
+    decoder = AttentionDecoder(TGT_VOCAB, 6, 8, 8, cell, num_layers=2, attention="additive")
     before, expected = state, []
     for t in range(3):
-        context, weights = decoder.attention(before[0], memory, memory, mask)
+        context, weights = decoder.attention(before[0][:, 1:], memory, memory, mask)
         read = torch.cat([decoder.embed(tgt[:, t : t + 1]), context], dim=-1)
         output, before = decoder.read(read, before)
         expected.append((decoder.predict(output, context), weights))
@@ -154,7 +154,7 @@ def test_bahdanau_queries_with_the_state_before_and_luong_with_the_state_after(c
     assert all(distance(*pair) <= 1e-6 for pair in zip(after, before, strict=True))
 
     for score in ("dot", "general"):
-        decoder = AttentionDecoder(TGT_VOCAB, 6, 8, 8, cell, attention=score)
+        decoder = AttentionDecoder(TGT_VOCAB, 6, 8, 8, cell, num_layers=2, attention=score)
         outputs, _ = decoder.read(decoder.embed(tgt), state)
         context, expected = decoder.attention(outputs, memory, memory, mask)
         logits, _, weights = decoder(tgt, memory, mask, state)
@@ -171,6 +171,15 @@ def test_decoder_without_attention_sees_the_context_at_every_step():
     assert logits.shape == (1, 3, TGT_VOCAB)
     assert after[0].shape == (1, 1, 8)
     assert (logits - other).abs().amax(-1).min() > 1e-3
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_context_is_the_last_layers_state_after_the_last_word(cell):
+    model = small(cell, None)
+    outputs, state = model.encode(torch.tensor([[3, 4, 5], [6, 7, 0]]))
+    started, context = model.start((outputs, state))
+    assert distance(context, torch.stack([outputs[0, 2], outputs[1, 1]])) == 0
+    assert started is state
 
 
 @pytest.mark.parametrize("attention", ["additive", "dot", "general"])
