@@ -56,7 +56,7 @@ class Recipe:
 _GRAMMAR = Recipe(
     corpus="grammar",
     model="Seq2Seq",
-    steps=2000,
+    steps=2500,
     batch_size=64,
     rate=2e-3,
     warmup_steps=200,
@@ -112,6 +112,7 @@ RECIPES: dict[str, Recipe] = {
             "d_ff": 256,
             "dropout": 0.0,
             "norm_first": True,
+            "position": "rotary",
             "tie_weights": "target",
         },
     ),
@@ -135,7 +136,7 @@ RECIPES: dict[str, Recipe] = {
         sizes={
             "cell": "gru",
             "embedding_size": 256,
-            "hidden_size": 256,
+            "hidden_size": 288,
             "attention": "additive",
             "bidirectional": True,
             "dropout": 0.3,
