@@ -103,7 +103,11 @@ class Visit:
 def visit(browser, width: int = 1280, theme: str = "light", **options):
     """A page of a fresh context; what went wrong is in its `problems`."""
     context = browser.new_context(
-        viewport={"width": width, "height": 800}, color_scheme=theme, offline=True, **options
+        viewport={"width": width, "height": 800},
+        color_scheme=theme,
+        offline=True,
+        reduced_motion="reduce",  # no smooth scrolling: a place is reached at once
+        **options,
     )
     try:
         yield Visit(context.new_page())

@@ -17,6 +17,8 @@ def complete_context(app: Sphinx, pagename: str, templatename: str, context: dic
     """Event `html-page-context`: what `templates/` need for one page."""
     language = app.config.attnbook_language
     context["language"] = HTML_LANGUAGE[language]
+    # docutils' role for an entry of a bibliography is deprecated, and a list may only hold list items.
+    context["body"] = context.get("body", "").replace('role="doc-biblioentry"', 'role="listitem"')
     context |= template_translator(language, app.translator.gettext)
     root = context["content_root"]
     editions = [

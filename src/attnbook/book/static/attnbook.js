@@ -30,6 +30,22 @@
     }
   });
 
+  // What scrolls sideways can be reached by keyboard.
+  const SCROLLING = "article :is(mjx-container, div.math, pre, .output, .attnbook-table, .pst-scrollable-table-container)";
+  const reach = () => {
+    for (const box of document.querySelectorAll(SCROLLING)) {
+      const scrolls = box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "visible";
+      if (scrolls) box.tabIndex = 0;
+      else if (box.matches("mjx-container, div.math, .output")) box.removeAttribute("tabindex");
+    }
+  };
+  addEventListener("load", () => {
+    reach();
+    globalThis.MathJax?.startup?.promise?.then(reach);
+    addEventListener("resize", reach);
+    document.addEventListener("toggle", reach, true);
+  });
+
   // Search results on file:// come without excerpts: a page may not fetch its neighbours there.
   if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined")
     DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
