@@ -5,6 +5,7 @@ from attnbook.widgets.attention_calculator import AttentionCalculator
 from attnbook.widgets.attention_heatmap import AttentionHeatmap
 from attnbook.widgets.decision_boundary import DecisionBoundary
 from attnbook.widgets.gradient_flow import GradientFlow
+from attnbook.widgets.receptive_field import ReceptiveField
 from attnbook.widgets.recurrent_stepper import RecurrentStepper
 from attnbook.widgets.rotation_explorer import RotationExplorer
 from attnbook.widgets.softmax_scaling import SoftmaxScaling
@@ -15,6 +16,7 @@ __all__ = [
     "AttentionHeatmap",
     "DecisionBoundary",
     "GradientFlow",
+    "ReceptiveField",
     "RecurrentStepper",
     "RotationExplorer",
     "SoftmaxScaling",
