@@ -19,14 +19,15 @@ help: ## List the commands
 
 # $(call environment,FOLDER): a virtual environment in FOLDER, with a clear message if Python is too old.
 define environment
-"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-  echo 'attnbook needs Python 3.11 or newer as "$(PYTHON)"; name another one: make PYTHON=python3.12 ...' >&2; exit 1; }
-[ -x "$(1)/bin/python" ] || "$(PYTHON)" -m venv "$(1)"
+[ -x "$(1)/bin/python" ] || { \
+  "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+    echo 'attnbook needs Python 3.11 or newer as "$(PYTHON)"; name another one: make PYTHON=python3.13 ...' >&2; \
+    exit 1; }; \
+  "$(PYTHON)" -m venv "$(1)"; }
 endef
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(call environment,$(VENV))
-	"$(BIN)/python" -m pip install --quiet --upgrade pip
 	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[book,test]'
 	@touch "$@"
 
@@ -64,11 +65,10 @@ serve: $(STAMP) ## Serve build/site at http://localhost:8000
 	"$(BIN)/python" -m http.server --bind 127.0.0.1 --directory build/site $(PORT)
 
 bench: $(STAMP) ## Run the benchmarks
-	@for file in benchmarks/*.py; do echo "== $$file"; "$(BIN)/python" "$$file" || exit 1; done
+	@for file in benchmarks/*.py; do [ -e "$$file" ] || continue; echo "== $$file"; "$(BIN)/python" "$$file" || exit 1; done
 
 $(OLDEST_STAMP): pyproject.toml
 	@$(call environment,$(OLDEST))
-	"$(OLDEST)/bin/python" -m pip install --quiet --upgrade pip
 	"$(OLDEST)/bin/python" -m pip install --quiet -e '.[test]' ipykernel pyyaml \
 	  anywidget==0.9.21 ipywidgets==7.7.1 plotly==5.24.1 'numpy==2.1.*' 'torch==$(TORCH)'
 	@touch "$@"
