@@ -17,7 +17,7 @@ from attnbook.transformer import Transformer, TransformerConfig
 
 PAD, BOS, EOS = 0, 1, 2
 VOCAB = 8
-ROUNDING = 1e-9  # in float64; the large weights of `model` amplify 1e-15 about a thousandfold a layer
+ROUNDING = 1e-9  # float64; the large weights of `model` amplify it, to 3e-12 in the worst example seen
 
 
 def seq2seq(cell, attention, **choices):
