@@ -9,6 +9,7 @@ from attnbook.widgets.receptive_field import ReceptiveField
 from attnbook.widgets.recurrent_stepper import RecurrentStepper
 from attnbook.widgets.rotation_explorer import RotationExplorer
 from attnbook.widgets.softmax_scaling import SoftmaxScaling
+from attnbook.widgets.word_order_machine import WordOrderMachine
 
 __all__ = [
     "ActivationExplorer",
@@ -20,4 +21,5 @@ __all__ = [
     "RecurrentStepper",
     "RotationExplorer",
     "SoftmaxScaling",
+    "WordOrderMachine",
 ]
