@@ -4,6 +4,7 @@ from attnbook.widgets.activation_explorer import ActivationExplorer
 from attnbook.widgets.attention_calculator import AttentionCalculator
 from attnbook.widgets.attention_heatmap import AttentionHeatmap
 from attnbook.widgets.decision_boundary import DecisionBoundary
+from attnbook.widgets.gate_explorer import GateExplorer
 from attnbook.widgets.gradient_flow import GradientFlow
 from attnbook.widgets.receptive_field import ReceptiveField
 from attnbook.widgets.recurrent_stepper import RecurrentStepper
@@ -16,6 +17,7 @@ __all__ = [
     "AttentionCalculator",
     "AttentionHeatmap",
     "DecisionBoundary",
+    "GateExplorer",
     "GradientFlow",
     "ReceptiveField",
     "RecurrentStepper",

@@ -115,6 +115,18 @@ class Flag(_Explained):
         return True if isinstance(value, bool) else None
 
 
+class Text(_Explained):
+    """A str of bounded length."""
+
+    def __init__(self, longest: int):
+        super().__init__("")
+        self.longest = longest
+        self.expected = f"a str of at most {longest} characters"
+
+    def fits(self, value: Any) -> bool | None:
+        return len(value) <= self.longest if isinstance(value, str) else None
+
+
 def to_array(name: str, value: Any, *, dtype: Any = np.float64) -> np.ndarray:
     """`value` (nested lists, numpy, torch with or without grad) as a finite real numpy array."""
     if hasattr(value, "detach"):
