@@ -52,7 +52,7 @@ unit: $(STAMP) ## Unit, property and bilingual tests
 	"$(BIN)/python" -m pytest -n auto --dist loadfile --ignore=tests/book/test_site.py
 
 nbval: $(STAMP) ## Execute every chapter and compare marked outputs
-	"$(BIN)/python" -m pytest --nbval-lax -n 2 --dist loadfile chapters
+	OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --nbval-lax -n 2 --dist loadfile chapters
 
 site-test: $(STAMP) ## Browser tests of the built site (after make book)
 	"$(BIN)/python" -m pytest tests/book/test_site.py
@@ -75,7 +75,7 @@ $(OLDEST_STAMP): pyproject.toml
 
 test-oldest: $(OLDEST_STAMP) ## Unit tests and chapters on the versions that Colab has
 	"$(OLDEST)/bin/python" -m pytest --ignore=tests/book --ignore=tests/test_bilingual.py
-	"$(OLDEST)/bin/python" -m pytest --nbval-lax -n 2 --dist loadfile chapters
+	OMP_NUM_THREADS=1 "$(OLDEST)/bin/python" -m pytest --nbval-lax -n 2 --dist loadfile chapters
 
 clean: ## Remove everything that was built; environments stay
 	rm -rf build dist _build .pytest_cache .ruff_cache .hypothesis
