@@ -86,10 +86,21 @@ def test_run_writes_a_checkpoint_that_says_how_it_was_made(tmp_path):
     assert about["seed"] == 0
     assert about["data"] == {"corpus": "grammar", "sha256": load_corpus("grammar").digest}
     assert about["training"]["steps"] == history.step == 6
-    assert about["training"]["validation"]["score"] == history.best_score
+    assert about["training"]["best_validation_score"] == history.best_score
     assert about["scores"] == {}
     sentence = grammar_corpus(1, split="test")[0].source
     assert loaded.translate_tokens([sentence]) == trained.translate_tokens([sentence])
+
+
+def test_words_stay_whole_without_merges():
+    corpus = load_corpus("grammar")
+    translator = new_translator(TINY_GRAMMAR, corpus)
+    for source, target in corpus.train[:10]:
+        ids = translator.encode_target(target)
+        assert len(ids) == len(target) + 2
+        assert translator.decode_target(ids[1:]) == list(target)
+        rows = len(translator.cross_attention(source, target)[0])
+        assert rows == len(target) + 1
 
 
 def test_same_recipe_gives_the_same_weights(tmp_path):
@@ -152,7 +163,7 @@ class Perfect:
 
     def __init__(self, examples):
         self.model = type("Model", (), {"config": type("Config", (), {"attention": "additive"})})
-        self.subwords = type("Subwords", (), {"merges": []})
+        self.subwords = None
         self.known = {example.source: example for example in examples}
 
     def translate_tokens(self, sources, *_):

@@ -35,13 +35,14 @@ _AFTER_END = "”’」』）)"
 class Translator:
     """A model from Chinese to English and the text around it.
 
-    `decoding` holds the recipe's `beam_width` and `alpha`, `about` whatever else the file says.
+    `subwords` is None where the target's words are whole. `decoding` holds the recipe's `beam_width` and
+    `alpha`, `about` whatever else the file says.
     """
 
     model: nn.Module
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
-    subwords: BytePairEncoding
+    subwords: BytePairEncoding | None = None
     casing: dict[str, str] = field(default_factory=dict)
     decoding: dict[str, Any] = field(default_factory=lambda: {"beam_width": 1, "alpha": 0.0})
     about: dict[str, Any] = field(default_factory=dict)
@@ -52,11 +53,13 @@ class Translator:
 
     def encode_target(self, tokens: Sequence[str]) -> list[int]:
         """The ids of a target: `<bos>`, the subwords of its tokens, `<eos>`."""
-        return self.target_vocabulary.encode(self.subwords.encode(tokens), bos=True, eos=True)
+        pieces = tokens if self.subwords is None else self.subwords.encode(tokens)
+        return self.target_vocabulary.encode(pieces, bos=True, eos=True)
 
     def decode_target(self, ids: Sequence[int]) -> list[str]:
         """The tokens that ids spell."""
-        return self.subwords.decode(self.target_vocabulary.decode(ids))
+        pieces = self.target_vocabulary.decode(ids)
+        return pieces if self.subwords is None else self.subwords.decode(pieces)
 
     def translate_tokens(
         self, sources: Sequence[Sequence[str]], beam_width: int | None = None, alpha: float | None = None
@@ -158,7 +161,7 @@ def save_translator(path: str | Path, translator: Translator, dtype: torch.dtype
         "config": asdict(translator.model.config),
         "source_vocabulary": list(translator.source_vocabulary)[len(SPECIALS) :],
         "target_vocabulary": list(translator.target_vocabulary)[len(SPECIALS) :],
-        "merges": [" ".join(merge) for merge in translator.subwords.merges],
+        "merges": [" ".join(merge) for merge in translator.subwords.merges] if translator.subwords else [],
         "casing": translator.casing,
         "decoding": translator.decoding,
         "about": translator.about,
@@ -186,11 +189,12 @@ def load_translator(name_or_path: str | Path) -> Translator:
                 if parameter.shape != tensors[name].shape:
                     raise ValueError(f"weights of another shape: {name}")
                 parameter.copy_(tensors[name])
+        merges = [merge.split(" ") for merge in metadata["merges"]]
         translator = Translator(
             model.eval(),
             Vocabulary(metadata["source_vocabulary"]),
             Vocabulary(metadata["target_vocabulary"]),
-            BytePairEncoding(merge.split(" ") for merge in metadata["merges"]),
+            BytePairEncoding(merges) if merges else None,
             metadata["casing"],
             metadata["decoding"],
             metadata["about"],

@@ -66,7 +66,7 @@ def alignment_scores(
     """
     if any(example.alignment is None for example in (*valid, *test)):
         raise ValueError("valid, test: expected examples with gold alignments, found some without")
-    if translator.subwords.merges:
+    if translator.subwords is not None:
         raise ValueError("translator: expected one that writes whole words, found one with subwords")
     if getattr(translator.model.config, "attention", "yes") is None:
         return None

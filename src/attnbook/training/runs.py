@@ -32,8 +32,8 @@ __all__ = ["evaluate", "new_translator", "train"]
 def new_translator(recipe: Recipe, corpus: Corpus) -> Translator:
     """Vocabularies learned from the training split, and a model with weights drawn from the recipe's seed."""
     sources, targets = zip(*corpus.train, strict=True)
-    subwords = BytePairEncoding.learn(targets, recipe.merges) if recipe.merges else BytePairEncoding([])
-    pieces = [subwords.encode(target) for target in targets] if recipe.merges else targets
+    subwords = BytePairEncoding.learn(targets, recipe.merges) if recipe.merges else None
+    pieces = [subwords.encode(target) for target in targets] if subwords else targets
     source_vocabulary = Vocabulary.build(sources, recipe.min_count)
     target_vocabulary = Vocabulary.build(pieces, recipe.min_count)
     sizes = {"src_vocab_size": len(source_vocabulary), "tgt_vocab_size": len(target_vocabulary)}
@@ -55,11 +55,9 @@ class EpochBatches:
         random = Random(f"{recipe.seed}/{epoch}/subwords")
         pairs = []
         for source, target in self.corpus.train:
-            pieces = (
-                translator.subwords.encode(target, recipe.subword_dropout, random)
-                if recipe.merges
-                else target
-            )
+            pieces = target
+            if translator.subwords is not None:
+                pieces = translator.subwords.encode(target, recipe.subword_dropout, random)
             ids = translator.target_vocabulary.encode(pieces, bos=True, eos=True)
             pairs.append((translator.encode_source(source), ids))
         return list(batches(pairs, recipe.batch_size, recipe.max_tokens, recipe.seed, epoch))
@@ -122,7 +120,7 @@ def train(
             "epochs": history.epoch + 1,
             "seconds": round(history.seconds),
             "best_step": history.best_step,
-            "validation": next(v for v in history.validations if v["step"] == history.best_step),
+            "best_validation_score": history.best_score,
             "torch": torch.__version__,
         },
         "scores": {},
