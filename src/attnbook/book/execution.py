@@ -131,8 +131,10 @@ def run(notebook: nbformat.NotebookNode, name: str, cwd: Path, timeout: int) -> 
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+    started: list[int] = []
     client = NotebookClient(
         notebook,
+        on_cell_start=lambda cell, cell_index: started.append(cell_index),
         timeout=timeout,
         resources={"metadata": {"path": str(cwd)}},
         store_widget_state=True,
@@ -146,20 +148,10 @@ def run(notebook: nbformat.NotebookNode, name: str, cwd: Path, timeout: int) -> 
     try:
         client.execute(env=environment)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        index = failing_cell(notebook)
+        index = started[-1]
         where = cell_name(name, index, notebook.cells[index])
         what = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
         raise BookError(f"{where} failed: {what}\n{notebook.cells[index].source}") from error
     widgets = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
     for message in saved_errors(widgets):
         raise BookError(f"{name}: a widget's output holds an error: {message}")
-
-
-def failing_cell(notebook: nbformat.NotebookNode) -> int:
-    """Index of the cell that stopped the run: the one with an error output, else the one that never ended."""
-    code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
-    for index in code:
-        if any(output.output_type == "error" for output in notebook.cells[index].outputs):
-            return index
-    started = [index for index in code if notebook.cells[index].execution_count is not None]
-    return started[-1] if started else code[0]
