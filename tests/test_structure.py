@@ -86,7 +86,8 @@ def test_notebooks_store_no_outputs_but_those_that_are_compared():
             if cell["cell_type"] != "code":
                 continue
             where = f"{path.name}: {cell['id']}"
-            assert cell["execution_count"] is None, where
+            # nbval takes outputs without a count for those of a cell that was never run, and fails
+            assert cell["execution_count"] is None or cell["outputs"], where
             compared = "nbval-check-output" in cell["metadata"].get("tags", [])
             assert bool(cell["outputs"]) == compared, where
 
