@@ -385,6 +385,6 @@ export function sentence(lang, T, bound, rnn, lstm) {
   const verdict = zh ? ["消失了", "还在", "爆炸了"][fate] : ["vanished", "survived", "exploded"][fate];
   return zh
     ? `往回 ${T} 步，RNN 的梯度${verdict}，是起点的 ${left} 倍。${law}LSTM 细胞状态的梯度是起点的 ${kept} 倍。`
-    : `Over ${T} steps back the RNN's gradient has ${verdict}: ${left} times what it was. ${law} The LSTM's cell keeps ${kept} times.`;
+    : `Over ${T} steps back the RNN's gradient has ${verdict}: ${left} times what it was. ${law} That of the LSTM's cell is ${kept} times what it was.`;
 }
 export default {render};
