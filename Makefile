@@ -55,7 +55,7 @@ nbval: $(STAMP) ## Execute every chapter and compare marked outputs
 	OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --nbval-lax -n 2 --dist loadfile chapters
 
 site-test: $(STAMP) ## Browser tests of the built site (after make book)
-	"$(BIN)/python" -m pytest tests/book/test_site.py
+	"$(BIN)/python" -m pytest -n 2 tests/book/test_site.py
 
 lab: $(STAMP) ## Open the chapters in JupyterLab
 	"$(BIN)/jupyter" lab chapters
