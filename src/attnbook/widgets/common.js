@@ -57,6 +57,7 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC
 .anb .anb-save{display:flex;gap:4px;flex:none}
 .anb .anb-bar{display:flex;flex-wrap:wrap;gap:8px 16px;align-items:end;margin:0 0 12px}
 .anb .anb-bar:empty{display:none}
+.anb.anb dl[class]{margin-bottom:0}
 .anb .anb-fig{min-width:0;background:var(--face)}
 .anb .anb-cap{color:var(--dim);font-size:.88em;line-height:1.5;margin:10px 0 0}
 .anb .anb-say{min-height:1.5em;margin:8px 0 0;font-size:.92em;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
