@@ -96,6 +96,8 @@ def test_list_shows_every_recipe(capsys):
         (["train", "tiny-tatoeba"], "manythings.org"),
         (["train", "tiny-tatoeba", "--data", "nowhere.txt"], "found no file nowhere.txt"),
         (["train", "tiny", "--threads", "0"], "threads: expected a positive int, found 0"),
+        (["seeds", "tiny-tatoeba"], "recipe: expected one of 'grammar-rnn', "),
+        (["seeds", "tiny", "--seeds", "-1"], "seeds: expected ints of at least 0, found -1"),
         (["evaluate", "nowhere"], "nowhere: no such file, and no checkpoint of that name"),
         (["translate", "broken.safetensors", "茶"], "broken.safetensors: not a checkpoint of attnbook"),
     ],
@@ -114,7 +116,7 @@ def test_beam_of_width_zero_is_explained(checkpoint, capsys):
     assert "error: beam_width: expected a positive int, found 0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["translate"]])
+@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["seeds"], ["translate"]])
 def test_help_explains_each_command(command, capsys):
     with pytest.raises(SystemExit) as exit_:
         main([*command, "--help"])

@@ -1,4 +1,4 @@
-"""The command line: `python -m attnbook train | evaluate | translate`."""
+"""The command line: `python -m attnbook train | evaluate | seeds | translate`."""
 
 import argparse
 import json
@@ -55,6 +55,17 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--data", type=Path, help=TATOEBA_HELP)
     command.add_argument("--record", action="store_true", help="write the scores into the file")
     command.add_argument("--threads", type=int, help="threads (default: torch's choice)")
+
+    command = _command(commands, "seeds", seeds, "train recipes from several seeds and measure each run")
+    command.add_argument(
+        "recipes", nargs="+", metavar="recipe", help="names of recipes on the built-in corpus"
+    )
+    command.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="default: 0 1 2 3 4")
+    command.add_argument(
+        "--output", type=Path, default=OUTPUT_FOLDER / "seeds.json", help="the scores (default: %(default)s)"
+    )
+    command.add_argument("--threads", type=int, help="threads (default: torch's choice)")
+    command.add_argument("--quiet", action="store_true", help="show no progress")
 
     command = _command(commands, "translate", translate, "translate Chinese text into English")
     command.add_argument("checkpoint", help="a file, or the name of a shipped checkpoint")
@@ -134,6 +145,14 @@ def evaluate(options: argparse.Namespace) -> None:
         translator.about["scores"] = {**translator.about["scores"], options.split: scores}
         save_translator(path, translator)
         print(f"recorded in {path}", file=sys.stderr)
+
+
+def seeds(options: argparse.Namespace) -> None:
+    """`seeds RECIPE ...`."""
+    from attnbook.training.comparison import run_seeds
+
+    _set_threads(options.threads)
+    run_seeds(options.recipes, options.seeds, options.output, OUTPUT_FOLDER, show=not options.quiet)
 
 
 def translate(options: argparse.Namespace) -> None:
