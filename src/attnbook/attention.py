@@ -154,7 +154,13 @@ class AdditiveAttention(nn.Module):
         check_tensor("key", key, "...", "key", self.W_k.in_features)
         check_tensor("value", value, "...", key.shape[-2], "d_v")
         check_broadcast(query=query.shape[:-2], key=key.shape[:-2], value=value.shape[:-2])
-        pairs = self.W_q(query).unsqueeze(-2) + self.W_k(key).unsqueeze(-3)  # (..., query, key, hidden)
+        return self.attend(query, self.W_k(key), value, mask)
+
+    def attend(
+        self, query: Tensor, projected: Tensor, value: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `forward`, with `projected` = W_k(key) (..., key, hidden): a decoder needs it only once."""
+        pairs = self.W_q(query).unsqueeze(-2) + projected.unsqueeze(-3)  # (..., query, key, hidden)
         scores = self.v(pairs.tanh()).squeeze(-1)  # (..., query, key)
         weights = masked_softmax(scores, mask)  # (..., query, key)
         return weights @ value, weights

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from attnbook._validation import check_choice, check_positive, check_probability, check_tokens
-from attnbook.attention import AdditiveAttention, DotProductAttention, masked_softmax, padding_mask
+from attnbook.attention import AdditiveAttention, DotProductAttention, padding_mask
 from attnbook.recurrent import GRU, LSTM, RNN
 
 __all__ = ["AttentionDecoder", "Decoder", "Encoder", "Seq2Seq", "Seq2SeqConfig"]
@@ -276,15 +276,11 @@ class AttentionDecoder(_Decoder):
         return self.predict(outputs, context), state, weights
 
     def _query_before(self, embedded, memory, memory_mask, state):
-        attention = self.attention
-        keys = attention.W_k(memory)[:, None]  # (batch, 1, source, hidden): the same at every step
+        projected = self.attention.W_k(memory)  # (batch, source, hidden): the same at every step
         steps = []
         for y in embedded.split(1, dim=1):  # (batch, 1, embedding)
             query = state[0][:, -1:]  # h of the last layer, (batch, 1, hidden)
-            # attention(query, memory, memory, memory_mask), without projecting the keys again
-            scores = attention.v((attention.W_q(query)[:, :, None] + keys).tanh()).squeeze(-1)
-            weights = masked_softmax(scores, memory_mask)  # (batch, 1, source)
-            context = weights @ memory  # (batch, 1, memory)
+            context, weights = self.attention.attend(query, projected, memory, memory_mask)
             output, state = self.read(torch.cat([y, context], dim=-1), state)
             steps.append((output, context, weights))
         outputs, contexts, weights = (torch.cat(part, dim=1) for part in zip(*steps, strict=True))
