@@ -21,10 +21,11 @@ import attnbook
 from attnbook.attention import causal_mask
 from attnbook.decoding import greedy
 
-ROWS: list[tuple[str, str, float, float, float | None]] = []
+ROWS: list[tuple[str, str, str, float, float]] = []
+PER_TOKEN: list[tuple[int, float, float, float]] = []
 
 
-def compare(what: str, ours: Callable, theirs: Callable, target: float | None, repeats: int) -> None:
+def compare(what: str, ours: Callable, theirs: Callable, target: float, repeats: int) -> None:
     """Time `ours` and `theirs` in turn; add a row with both medians and the median ratio."""
     timers = [Timer("f()", globals={"f": f}, num_threads=torch.get_num_threads()) for f in (ours, theirs)]
     for timer in timers:
@@ -133,13 +134,33 @@ def decoding(repeats: int) -> None:
         0.2,
         max(3, repeats // 5),
     )
-    compare(
-        "Cached decoding, 128 tokens against 4 × 32 tokens",
-        cached,
-        lambda: [cached(32) for _ in range(4)],
-        1.5,
-        max(3, repeats // 5),
-    )
+    for tokens in (16, 64, 128):
+        PER_TOKEN.append((tokens, *per_token(model, src, tokens, max(3, repeats // 2))))
+
+
+def per_token(model: attnbook.Transformer, src: torch.Tensor, length: int, repeats: int) -> tuple:
+    """Seconds for the token after `length` − 1 others: all of it, and its self-attention alone."""
+    memory = model.encode(src)
+    tgt = torch.randint(4, 1000, (len(src), length))
+    cache = model.start(memory)
+    for token in tgt[:, :-1].split(1, dim=1):
+        _, cache = model.step(token.squeeze(1), cache)
+    _, layers = cache
+    queries = [k[:, :, -1:] for (k, _), _ in layers]
+
+    def attend():
+        for query, ((k, v), _) in zip(queries, layers, strict=True):
+            nn.functional.scaled_dot_product_attention(
+                query, torch.cat([k, query], 2), torch.cat([v, query], 2)
+            )
+
+    functions = {
+        "step": lambda: model.step(tgt[:, -1], cache),
+        "attend": attend,
+        "again": lambda: model.decode(tgt, memory)[:, -1],
+    }
+    timers = [Timer("f()", globals={"f": f}, num_threads=torch.get_num_threads()) for f in functions.values()]
+    return tuple(median(timer.timeit(5).mean for _ in range(repeats)) for timer in timers)
 
 
 def training(repeats: int) -> None:
@@ -197,6 +218,9 @@ def main() -> None:
     print("| what | ours, ms | theirs, ms | ratio | aim |\n|---|---|---|---|---|")
     for what, ours, theirs, ratio, target in ROWS:
         print(f"| {what} | {ours} | {theirs} | {ratio:.2f} | ≤ {target:g} |")
+    print("\n| token number | cached step, ms | of it self-attention | prefix again, ms |\n|---|---|---|---|")
+    for length, step, attend, again in PER_TOKEN:
+        print(f"| {length} | {1e3 * step:.1f} | {1e3 * attend:.1f} | {1e3 * again:.1f} |")
     training(repeats)
     imports()
     print(f"Peak memory of all this: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
