@@ -4,6 +4,7 @@ from attnbook.widgets.activation_explorer import ActivationExplorer
 from attnbook.widgets.attention_calculator import AttentionCalculator
 from attnbook.widgets.attention_heatmap import AttentionHeatmap
 from attnbook.widgets.decision_boundary import DecisionBoundary
+from attnbook.widgets.depth_explorer import DepthExplorer
 from attnbook.widgets.gate_explorer import GateExplorer
 from attnbook.widgets.gradient_flow import GradientFlow
 from attnbook.widgets.receptive_field import ReceptiveField
@@ -17,6 +18,7 @@ __all__ = [
     "AttentionCalculator",
     "AttentionHeatmap",
     "DecisionBoundary",
+    "DepthExplorer",
     "GateExplorer",
     "GradientFlow",
     "ReceptiveField",
