@@ -5,8 +5,10 @@ into the single text that anywidget wants in `_esm`, so that the same text runs 
 static book. Synced traits are the Python API: assign them, `observe` them, `link` them.
 """
 
+import json
 import re
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ import numpy as np
 import traitlets
 
 from attnbook.notebook import Bilingual, follow_language
+from attnbook.training.checkpoint import Translator, find_checkpoint, save_translator, shipped_checkpoints
 
 HERE = Path(__file__).parent
 _IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([^"]+)";\n', re.M)
+_TEXT_IMPORT = re.compile(r'^import (\w+) from "([^"]+)" with \{type: "text"\};\n', re.M)
 _COMMENT = re.compile(r"^[ \t]*//[^\n]*\n|^[ \t]*/\*.*?\*/[ \t]*\n", re.M | re.S)
 _INDENT = re.compile(r"^[ \t]+|^\n", re.M)
 
@@ -28,9 +32,14 @@ def bundle(name: str) -> str:
 
     Relative imports are replaced by the imported files, each once, dependencies first; whole-line comments
     and indentation are left out. Top-level names of the joined files must differ, and imports are not
-    renamed (`import {a} from "./b.js";`).
+    renamed (`import {a} from "./b.js";`). A text file becomes a string
+    (`import NAME from "../text/b.txt" with {type: "text"};`).
     """
     parts: dict[str, str] = {}
+
+    def constant(match: re.Match) -> str:
+        text = (HERE / match[2]).read_text(encoding="utf-8")
+        return f"const {match[1]} = {json.dumps(text, ensure_ascii=False)};\n"
 
     def add(file: str) -> None:
         if file in parts:
@@ -40,7 +49,8 @@ def bundle(name: str) -> str:
         for imported in _IMPORT.findall(text):
             add(imported)
         del parts[file]
-        parts[file] = _INDENT.sub("", _COMMENT.sub("", _IMPORT.sub("", text)))
+        text = _INDENT.sub("", _COMMENT.sub("", _IMPORT.sub("", text)))
+        parts[file] = _TEXT_IMPORT.sub(constant, text)
 
     add(name)
     return "".join(parts.values())
@@ -125,6 +135,42 @@ class Text(_Explained):
 
     def fits(self, value: Any) -> bool | None:
         return len(value) <= self.longest if isinstance(value, str) else None
+
+
+class Checkpoint(_Explained):
+    """The file of a translator, as bytes for the front end's `loadTranslator`.
+
+    What is assigned is the name of a shipped checkpoint, a `Translator`, or such a file's bytes.
+    """
+
+    expected = "the name of a shipped checkpoint, a Translator, or a checkpoint's bytes"
+
+    def __init__(self):
+        super().__init__(b"")
+
+    def fits(self, value: Any) -> bool | None:
+        if isinstance(value, str):
+            return value in shipped_checkpoints()
+        return True if isinstance(value, bytes | Translator) else None
+
+    def validate(self, obj: Any, value: Any) -> bytes:
+        try:
+            return checkpoint_bytes(super().validate(obj, value))
+        except ValueError as error:
+            names = ", ".join(shipped_checkpoints())
+            raise ValueError(f"{error} (there are: {names})") from None
+
+
+def checkpoint_bytes(checkpoint: "str | Translator | bytes") -> bytes:
+    """The file of a shipped checkpoint (by its name) or of a `Translator`, as `save_translator` writes it."""
+    if isinstance(checkpoint, bytes):
+        return checkpoint
+    if isinstance(checkpoint, str):
+        return find_checkpoint(checkpoint).read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "translator.safetensors"
+        save_translator(path, checkpoint)
+        return path.read_bytes()
 
 
 def to_array(name: str, value: Any, *, dtype: Any = np.float64) -> np.ndarray:

@@ -16,11 +16,13 @@
 //
 // readSafetensors(bytes) -> {tensors: Map name -> tensor, metadata}   F32 and F16; throws an Error that says what is wrong
 // applyLinear(W, b, x) -> W x + b                                      W (rows, columns); b a tensor (rows,) or null
+// applyLinears(W, b, X) -> the same for every row of X                 X a tensor (time, columns), the result (time, rows)
 // embedRow(W, id) -> row `id` of W
 // probabilities(logits, temperature = 1) -> softmax(logits / temperature)   temperature 0: all on the largest
 // drawFrom(p, u) -> index, for u uniform in [0, 1)
 // normaliseLayer(x, weight, bias, epsilon = 1e-5)                      layer normalisation; the last two tensors or null
 // cellStep(cell, x, before) -> after                                   one step of one cell
+// takeTensor(tensors, name, ...shape) -> tensor                        throws an Error if it is missing or has another shape
 // recurrentNetwork(tensors, prefix, directions = 1) -> network         directions 2: bidirectional
 //   network.kind "rnn" | "lstm" | "gru"; .resetAfter (GRU: torch's variant); .inputSize, .hiddenSize, .layers, .directions;
 //          .cells, the {kind, W, U, b, bn} that cellStep takes, layer 0 forward, layer 0 backward, layer 1 forward, …
@@ -111,12 +113,61 @@ export function applyLinear(W, b, x) {
   const [rows, columns] = W.shape, y = new Float32Array(rows);
   if (W.shape.length !== 2 || x.length !== columns) throw wrongSize("x", `${columns} numbers for weights (${W.shape})`, x.length);
   if (b && b.data.length !== rows) throw wrongSize("b", `${rows} numbers`, b.data.length);
-  for (let r = 0, k = 0; r < rows; r++) {
-    let sum = b ? b.data[r] : 0;
-    for (let c = 0; c < columns; c++) sum += W.data[k++] * x[c];
+  const w = W.data;
+  let r = 0;
+  for (; r + 3 < rows; r += 4) {
+    // Four rows at a time: each number of x is read once for them, and no sum waits for another.
+    const k0 = r * columns, k1 = k0 + columns, k2 = k1 + columns, k3 = k2 + columns;
+    let s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (let c = 0; c < columns; c++) {
+      const v = x[c];
+      s0 += w[k0 + c] * v;
+      s1 += w[k1 + c] * v;
+      s2 += w[k2 + c] * v;
+      s3 += w[k3 + c] * v;
+    }
+    y[r] = s0;
+    y[r + 1] = s1;
+    y[r + 2] = s2;
+    y[r + 3] = s3;
+  }
+  for (; r < rows; r++) {
+    let sum = 0;
+    for (let c = 0, k = r * columns; c < columns; c++) sum += w[k + c] * x[c];
     y[r] = sum;
   }
+  if (b) for (let i = 0; i < rows; i++) y[i] += b.data[i];
   return y;
+}
+
+// Every row of X (time, columns) -> (time, rows). Four of them share each weight that is read.
+export function applyLinears(W, b, X) {
+  const [rows, columns] = W.shape, [time] = X.shape, w = W.data, x = X.data, out = new Float32Array(time * rows);
+  if (X.shape[1] !== columns) throw wrongSize("X", `rows of ${columns} numbers for weights (${W.shape})`, X.shape[1]);
+  if (b && b.data.length !== rows) throw wrongSize("b", `${rows} numbers`, b.data.length);
+  let t = 0;
+  for (; t + 3 < time; t += 4) {
+    const i0 = t * columns, i1 = i0 + columns, i2 = i1 + columns, i3 = i2 + columns;
+    for (let r = 0; r < rows; r++) {
+      const k = r * columns;
+      let s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+      for (let c = 0; c < columns; c++) {
+        const v = w[k + c];
+        s0 += v * x[i0 + c];
+        s1 += v * x[i1 + c];
+        s2 += v * x[i2 + c];
+        s3 += v * x[i3 + c];
+      }
+      const o = t * rows + r;
+      out[o] = s0;
+      out[o + rows] = s1;
+      out[o + 2 * rows] = s2;
+      out[o + 3 * rows] = s3;
+    }
+  }
+  for (; t < time; t++) out.set(applyLinear(W, null, x.subarray(t * columns, (t + 1) * columns)), t * rows);
+  if (b) for (let o = 0; o < out.length; o++) out[o] += b.data[o % rows];
+  return {shape: [time, rows], data: out};
 }
 
 export function embedRow(W, id) {
@@ -127,10 +178,12 @@ export function embedRow(W, id) {
 
 export function probabilities(logits, temperature = 1) {
   if (!(temperature >= 0)) throw wrongSize("temperature", "a number of at least 0", temperature);
-  const top = logits.reduce((a, b) => Math.max(a, b), -Infinity);
-  const p = Float32Array.from(logits, x => (x === top ? 1 : temperature > 0 ? Math.exp((x - top) / temperature) : 0));
-  const sum = p.reduce((a, b) => a + b, 0);
-  return p.map(x => x / sum);
+  const p = new Float32Array(logits.length);
+  let top = -Infinity, sum = 0;
+  for (let i = 0; i < p.length; i++) if (logits[i] > top) top = logits[i];
+  for (let i = 0; i < p.length; i++) sum += p[i] = logits[i] === top ? 1 : temperature > 0 ? Math.exp((logits[i] - top) / temperature) : 0;
+  for (let i = 0; i < p.length; i++) p[i] /= sum;
+  return p;
 }
 
 // The first index at which the sum of the probabilities exceeds u; a sum that rounding has left below u ends at the last possible one.
@@ -157,33 +210,52 @@ const GATES = {rnn: 1, gru: 3, lstm: 4};
 
 // cell: {kind, W, U, b, bn}: weight_ih, weight_hh, bias of the Python class; bn its bias_hn (GRU that resets after the product) or null.
 export function cellStep(cell, x, before) {
-  const {kind, W, U, b, bn} = cell, {h, c} = before, n = h.length;
-  const a = applyLinear(W, b, x);
-  const gate = (k, of, u) => Float32Array.from({length: n}, (_, j) => of(a[k * n + j] + u[k * n + j]));
-  if (kind === "rnn") return {h: gate(0, Math.tanh, applyLinear(U, null, h))};
+  const {kind, W, U, b, bn} = cell, {h, c} = before, n = h.length, a = applyLinear(W, b, x);
+  const out = () => new Float32Array(n);
+  if (kind === "rnn") {
+    const u = applyLinear(U, null, h), after = out();
+    for (let j = 0; j < n; j++) after[j] = Math.tanh(a[j] + u[j]);
+    return {h: after};
+  }
   if (kind === "lstm") {
-    const u = applyLinear(U, null, h);
-    const i = gate(0, sigmoid, u), f = gate(1, sigmoid, u), g = gate(2, Math.tanh, u), o = gate(3, sigmoid, u);
-    const memory = f.map((keep, j) => keep * c[j] + i[j] * g[j]);
-    return {h: o.map((show, j) => show * Math.tanh(memory[j])), c: memory, i, f, g, o};
+    const u = applyLinear(U, null, h), i = out(), f = out(), g = out(), o = out(), memory = out(), after = out();
+    for (let j = 0; j < n; j++) {
+      i[j] = sigmoid(a[j] + u[j]);
+      f[j] = sigmoid(a[n + j] + u[n + j]);
+      g[j] = Math.tanh(a[2 * n + j] + u[2 * n + j]);
+      o[j] = sigmoid(a[3 * n + j] + u[3 * n + j]);
+      memory[j] = f[j] * c[j] + i[j] * g[j];
+      after[j] = o[j] * Math.tanh(memory[j]);
+    }
+    return {h: after, c: memory, i, f, g, o};
   }
   const rows = (first, last) => ({shape: [(last - first) * n, n], data: U.data.subarray(first * n * n, last * n * n)});
-  const u = applyLinear(rows(0, 2), null, h), r = gate(0, sigmoid, u), z = gate(1, sigmoid, u);
-  const reset = values => values.map((v, j) => r[j] * v);
-  const m = bn ? reset(applyLinear(rows(2, 3), bn, h)) : applyLinear(rows(2, 3), null, reset(h));
-  const candidate = m.map((v, j) => Math.tanh(a[2 * n + j] + v));
-  return {h: candidate.map((v, j) => (1 - z[j]) * v + z[j] * h[j]), r, z, n: candidate};
+  const u = applyLinear(rows(0, 2), null, h), r = out(), z = out(), reset = out(), candidate = out(), after = out();
+  for (let j = 0; j < n; j++) {
+    r[j] = sigmoid(a[j] + u[j]);
+    z[j] = sigmoid(a[n + j] + u[n + j]);
+    reset[j] = r[j] * h[j];
+  }
+  const m = bn ? applyLinear(rows(2, 3), bn, h) : applyLinear(rows(2, 3), null, reset);
+  for (let j = 0; j < n; j++) {
+    candidate[j] = Math.tanh(a[2 * n + j] + (bn ? r[j] * m[j] : m[j]));
+    after[j] = (1 - z[j]) * candidate[j] + z[j] * h[j];
+  }
+  return {h: after, r, z, n: candidate};
+}
+
+// The tensor of that name, which must have that shape.
+export function takeTensor(tensors, name, ...shape) {
+  const tensor = tensors.get(name);
+  if (!tensor) throw new Error(`weights: expected ${name}, found ${[...tensors.keys()].slice(0, 5).join(", ") || "nothing"} …`);
+  if (shape.length && String(tensor.shape) !== String(shape)) throw wrongSize(name, `shape (${shape})`, `(${tensor.shape})`);
+  return tensor;
 }
 
 // The cells of a state_dict; kind, sizes and the variant of the GRU are read from the shapes.
 export function recurrentNetwork(tensors, prefix = "", directions = 1) {
   const cells = [];
-  const take = (k, name, ...shape) => {
-    const full = `${prefix}cells.${k}.${name}`, tensor = tensors.get(full);
-    if (!tensor) throw new Error(`weights: expected ${full}, found ${[...tensors.keys()].slice(0, 5).join(", ") || "nothing"} …`);
-    if (shape.length && String(tensor.shape) !== String(shape)) throw wrongSize(full, `shape (${shape})`, `(${tensor.shape})`);
-    return tensor;
-  };
+  const take = (k, name, ...shape) => takeTensor(tensors, `${prefix}cells.${k}.${name}`, ...shape);
   const first = take(0, "weight_hh").shape, n = first[1], inputSize = take(0, "weight_ih").shape[1];
   const kind = Object.keys(GATES).find(name => first.length === 2 && GATES[name] * n === first[0] && n > 0);
   if (!kind) throw wrongSize(`${prefix}cells.0.weight_hh`, "1, 3 or 4 times as many rows as columns", `(${first})`);

@@ -1,0 +1,343 @@
+"""The page cuts and joins text exactly as Python does, on sentences of the corpora and on random text."""
+
+import random
+import sys
+import unicodedata
+
+import pytest
+
+from attnbook.text import (
+    BytePairEncoding,
+    corpus,
+    detokenize_chinese,
+    detokenize_english,
+    normalize_chinese,
+    normalize_english,
+    to_simplified,
+    tokenize_chinese,
+    tokenize_english,
+)
+from attnbook.training.checkpoint import split_sentences
+from attnbook.widgets.base import bundle
+
+LOAD = """async esm => {
+  window.module = await import(URL.createObjectURL(new Blob([esm], {type: "text/javascript"})));
+}"""
+
+
+@pytest.fixture(scope="module")
+def js(chromium):
+    """`js(body, arg)`: evaluate with `module` (text.js) at hand."""
+    context = chromium.new_context(offline=True)
+    page = context.new_page()
+    page.evaluate(LOAD, bundle("text.js"))
+    yield lambda body, arg=None: page.evaluate(f"(arg) => {{ {body} }}", arg)
+    context.close()
+
+
+# Pieces that meet every branch of the patterns: marks in all widths, quotes, contractions, titles, numbers, flags, keycaps,
+# emoji of several parts, kana, accents, invisible characters, every kind of space, traditional characters in context.
+PIECES = [
+    "\n我",
+    "喜",
+    "欢",
+    "茶",
+    "。",
+    "，",
+    "！",
+    "？",
+    "；",
+    "：",
+    "（",
+    "）",
+    "“",
+    "”",
+    "「",
+    "」",
+    "『",
+    "』",
+    "《",
+    "》",
+    "、",
+    "·",
+    "•",
+    "･",
+    "｡",
+    "﹐",
+    "…",
+    "—",
+    "ー",
+    "～",
+    "々",
+    "〇",
+    "〡",
+    "ㄅ",
+    "の",
+    "カ",
+    "𠮷",
+    "豈",
+    "⼀\n說",
+    "書",
+    "著名",
+    "名著",
+    "看著",
+    "甚麼",
+    "甚至",
+    "瞭解",
+    "瞭",
+    "乾坤",
+    "乾淨",
+    "藉口",
+    "慰藉",
+    "計畫",
+    "畫家",
+    "顯著",
+    "著稱",
+    "後",
+    "後面",
+    "裏",
+    "嚒",
+    "麼\na",
+    "b",
+    "s",
+    "I",
+    "Tom",
+    "tom's",
+    "TOM'S",
+    "don't",
+    "DON'T",
+    "won't",
+    "n't",
+    "'s",
+    "'S",
+    "'ll",
+    "'ve",
+    "o'clock",
+    "well-known",
+    "rock-'n'-roll",
+    "Mr.",
+    "mr.",
+    "Mrs.",
+    "Dr.",
+    "Ms.",
+    "u.s.",
+    "U.S.\np.m.",
+    "3.5",
+    "10:30",
+    "1,000",
+    "1.2.3",
+    "３.５",
+    "٣",
+    "²",
+    "½",
+    "Ⅷ",
+    "①",
+    "x²",
+    "ſ's",
+    "isn'ſ",
+    "İ",
+    "ß",
+    "ÀE",
+    "é",
+    "naïve",
+    "Σ",
+    "ΑΣ",
+    "ΣΑΣ",
+    "ŉ",
+    "ǅ",
+    "ﬁ",
+    "ﷺ",
+    "İ\n.",
+    "..",
+    "...",
+    ",",
+    "!",
+    "?",
+    ":",
+    ";",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    '"',
+    "'",
+    "''",
+    '""',
+    "/",
+    "#",
+    "%",
+    "&",
+    "*",
+    "+",
+    "-",
+    "--",
+    "---",
+    "=",
+    "<",
+    ">",
+    "@",
+    "@@",
+    "_",
+    "__",
+    "`",
+    "~",
+    "$",
+    "£",
+    "€",
+    "^",
+    "|",
+    "\\",
+    "‘",
+    "’",
+    "‚",
+    "„",
+    "ʼ\n🙂",
+    "👍🏽",
+    "👨\u200d👩\u200d👧",
+    "🇨🇳",
+    "🇨🇳🇺🇸",
+    "🇨",
+    "1️⃣",
+    "#️⃣",
+    "❤️",
+    "🏴\U000e0067\U000e007f",
+    "☕",
+    "\u200d",
+    "́",
+    "️\n\xad",
+    "\u200b",
+    "\u2060",
+    "\ufeff",
+    "\x00",
+    "\x07",
+    "\x1c",
+    "\x1f",
+    "\x7f",
+    "\x85",
+    "\xa0",
+    "\u1680",
+    "\u2003",
+    "\u2028",
+    "\u2029",
+    "\u202f",
+    "\u205f",
+    "\u3000\n\t",
+    "\n",
+    "\r\n\n",
+]
+PIECES = [piece for line in PIECES for piece in ([line] if line.strip("\n") == "" else line.split("\n"))] + [
+    " ",
+    "  ",
+    "\n",
+]
+
+
+def random_texts(number: int, seed: int, longest: int = 14) -> list[str]:
+    rng = random.Random(seed)
+    assigned = [
+        chr(code)
+        for code in range(sys.maxunicode)
+        if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co")
+    ]
+    texts = []
+    for _ in range(number):
+        size = rng.randint(0, longest)
+        texts.append("".join(rng.choice(PIECES if rng.random() < 0.95 else assigned) for _ in range(size)))
+    return texts
+
+
+def sentences() -> list[str]:
+    pairs = corpus(200)
+    return ["".join(pair.source) for pair in pairs] + [" ".join(pair.target) for pair in pairs]
+
+
+FUNCTIONS = {
+    "normalizeChinese(x)": normalize_chinese,
+    "normalizeEnglish(x)": normalize_english,
+    "toSimplified(x)": to_simplified,
+    "splitSentences(x)": split_sentences,
+    "tokenizeChinese(x)": tokenize_chinese,
+    "tokenizeChinese(x, false)": lambda text: tokenize_chinese(text, lower=False),
+    "tokenizeEnglish(x)": tokenize_english,
+    "tokenizeEnglish(x, false)": lambda text: tokenize_english(text, lower=False),
+    "tokenizeChinese(module.normalizeChinese(x))": lambda text: tokenize_chinese(normalize_chinese(text)),
+}
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_function_equals_python_on_random_text(js, call):
+    texts = random_texts(4000, seed=1) + sentences()
+    found = js(f"return arg.map(x => module.{call})", texts)
+    for text, one in zip(texts, found, strict=True):
+        assert one == FUNCTIONS[call](text), repr(text)
+
+
+def test_every_character_is_of_the_same_kind_as_in_python(js):
+    """A word's letter, a digit, a space: one character, between two letters and alone, is cut alike."""
+    texts = []
+    for code in range(sys.maxunicode + 1):
+        # What Unicode has added since this Python's tables has no kind in them.
+        if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co"):
+            texts.append(f"a{chr(code)}1.{chr(code)} {chr(code)}")
+    found = js("return arg.map(x => module.tokenizeChinese(x, false))", texts)
+    different = [
+        text
+        for text, tokens in zip(texts, found, strict=True)
+        if tokens != tokenize_chinese(text, lower=False)
+    ]
+    assert not different, (len(different), different[:20])
+
+
+CASING = {"tom": "Tom", "tv": "TV", "xiaoming": "Xiaoming", "mr.": "Mr.", "constructor": "Constructor"}
+
+
+@pytest.mark.parametrize("casing", [CASING, None])
+def test_english_is_joined_as_in_python(js, casing):
+    lists = [tokenize_english(text) for text in random_texts(4000, seed=2) + sentences()]
+    body = """const casing = arg.casing && new Map(Object.entries(arg.casing));
+      return arg.lists.map(tokens => module.detokenizeEnglish(tokens, casing))"""
+    found = js(body, {"lists": lists, "casing": casing})
+    for tokens, text in zip(lists, found, strict=True):
+        assert text == detokenize_english(tokens, casing), tokens
+
+
+def test_chinese_is_joined_as_in_python(js):
+    lists = [tokenize_chinese(text) for text in random_texts(4000, seed=3) + sentences()]
+    found = js("return arg.map(tokens => module.detokenizeChinese(tokens))", lists)
+    for tokens, text in zip(lists, found, strict=True):
+        assert text == detokenize_chinese(tokens), tokens
+
+
+@pytest.fixture(scope="module")
+def subwords() -> BytePairEncoding:
+    return BytePairEncoding.learn([pair.target for pair in corpus(300)], num_merges=400)
+
+
+def test_subwords_equal_python(js, subwords):
+    rng = random.Random(4)
+    words = [token for pair in corpus(100, split="test") for token in pair.target]
+    words += ["".join(rng.choices("aehlnorst'wé鼬🙂@", k=rng.randint(1, 30))) for _ in range(3000)]
+    words += ["the" * 90, "weasel", "t", "@"]
+    words = [word for word in words if "@@" not in word]
+    merges = [" ".join(merge) for merge in subwords.merges]
+    body = """const pairs = module.bytePairs(arg.merges);
+      return arg.words.map(word => [pairs.encode([word, word]), pairs.decode(pairs.encode([word, "."]))])"""
+    found = js(body, {"merges": merges, "words": words})
+    for word, (pieces, back) in zip(words, found, strict=True):
+        assert pieces == subwords.encode([word, word])
+        assert back == [word, "."]
+
+
+def test_pieces_are_joined_as_in_python(js, subwords):
+    rng = random.Random(5)
+    pieces = ["th@@", "e", "@@", "@", "w@@", "easel", ".", "@@@@", "x@@@"]
+    lists = [rng.choices(pieces, k=rng.randint(0, 6)) for _ in range(500)]
+    found = js("const pairs = module.bytePairs([]); return arg.map(list => pairs.decode(list))", lists)
+    assert found == [subwords.decode(pieces) for pieces in lists]
+
+
+def test_a_token_that_looks_like_a_piece_is_refused(js):
+    body = 'try { module.bytePairs([]).encode(["a@@b"]) } catch (error) { return error.message }'
+    assert js(body).startswith('tokens: expected no "@@"')
