@@ -6,7 +6,8 @@ whose self-attention is causal, in pre-norm order,
 $$x \leftarrow x + \mathrm{Attention}(\mathrm{Norm}(x)), \qquad
   x \leftarrow x + \mathrm{FFN}(\mathrm{Norm}(x)),$$
 
-with one more norm before the output. To translate, the source is put before the target as a prefix.
+with one more norm before the output. To translate, the source is put before the target as a prefix: source,
+separator and target are one sequence (`TranslatingGPT`).
 
 What changed since 2017, each an option of `GPTConfig`:
 
@@ -42,7 +43,15 @@ from attnbook.normalization import LayerNorm, RMSNorm, residual
 from attnbook.position import LearnedPosition
 from attnbook.transformer import KeyValue, attend_self
 
-__all__ = ["GPT", "Block", "GPTConfig", "GroupedQueryAttention", "kv_cache_bytes"]
+__all__ = [
+    "GPT",
+    "Block",
+    "GPTConfig",
+    "GroupedQueryAttention",
+    "TranslatingGPT",
+    "join_sequences",
+    "kv_cache_bytes",
+]
 
 NORMS = {"layernorm": LayerNorm, "rmsnorm": RMSNorm}
 
@@ -271,6 +280,54 @@ class GPT(nn.Module):
             all_weights.append(weights)
             after.append(past)
         return self.output(self.norm(x)), all_weights, tuple(after)  # (batch, time, vocab_size)
+
+
+class TranslatingGPT(GPT):
+    """A GPT as a translator: the source is its prompt, the translation its continuation.
+
+    A pair is one sequence in one vocabulary: source, `<bos>`, target, `<eos>`. The separator `<bos>` says
+    that the source is over. `forward` is for training; to decode is to continue a prompt, as for any GPT.
+
+    Args:
+        config: sizes and choices; `vocab_size` counts the tokens of both languages.
+    """
+
+    def forward(self, src: Tensor, tgt: Tensor, need_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Teacher forcing: the logits of each next target token, for all positions in one pass.
+
+        Args:
+            src: the prompts, ids (batch, source): source and `<bos>`, padding (id 0) at the end.
+            tgt: ids (batch, target) from `<bos>` on, padding at the end.
+            need_weights: whether to return the attention weights too.
+
+        Returns:
+            logits (batch, target, vocab_size); with `need_weights` the pair of that and the weights
+            (layers, batch, heads, query, key) within the joined sequences.
+
+        Raises:
+            TypeError, ValueError: as in `GPT.forward`.
+        """
+        tokens = join_sequences(src, tgt[:, 1:])  # (batch, source + target - 1); <bos> is there
+        logits = super().forward(tokens, need_weights)
+        logits, *weights = logits if need_weights else (logits,)
+        first = (src != 0).sum(dim=1, keepdim=True) - 1  # (batch, 1): where <bos> stands
+        places = first + torch.arange(tgt.shape[1], device=tgt.device)  # (batch, target)
+        logits = logits.gather(1, places[:, :, None].expand(-1, -1, logits.shape[-1]))
+        return (logits, *weights) if need_weights else logits  # (batch, target, vocab_size)
+
+
+def join_sequences(first: Tensor, second: Tensor) -> Tensor:
+    """One sequence of each pair: the words of `first`, the words of `second`, then all the padding (id 0).
+
+    Args:
+        first, second: ids (batch, time) of any two lengths.
+
+    Returns:
+        ids (batch, first + second).
+    """
+    both = torch.cat([first, second], dim=1)  # (batch, first + second)
+    words_first = (both == 0).int().argsort(dim=1, stable=True)  # stable: words keep their order
+    return both.gather(1, words_first)
 
 
 def kv_cache_bytes(config: GPTConfig, batch_size: int, length: int, bytes_per_number: int = 4) -> int:

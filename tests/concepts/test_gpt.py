@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attnbook.attention import MultiHeadAttention, causal_mask
+from attnbook.decoding import greedy
 from attnbook.feedforward import num_parameters
-from attnbook.gpt import GPT, GPTConfig, GroupedQueryAttention, kv_cache_bytes
+from attnbook.gpt import (
+    GPT,
+    GPTConfig,
+    GroupedQueryAttention,
+    TranslatingGPT,
+    join_sequences,
+    kv_cache_bytes,
+)
 from attnbook.normalization import LayerNorm, RMSNorm
 from attnbook.transformer import EncoderLayer
 
@@ -186,6 +194,75 @@ def test_a_trained_step_lowers_the_loss():
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0] / 4
+
+
+def translating():
+    """With the weights of `small(position="rotary")`."""
+    model = TranslatingGPT(small(position="rotary").config).double().eval()
+    model.load_state_dict(small(position="rotary").state_dict())
+    return model
+
+
+def padded(rows):
+    length = max(map(len, rows))
+    return torch.tensor([row + [0] * (length - len(row)) for row in rows])
+
+
+words = st.lists(st.integers(2, VOCAB - 1), max_size=6)
+
+
+@given(st.lists(st.tuples(words, words), min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_joined_sequences_have_all_words_in_order_and_padding_at_the_end(pairs):
+    firsts, seconds = (padded([[1, *row] for row in rows]) for rows in zip(*pairs, strict=True))
+    joined = join_sequences(firsts, seconds)
+    assert joined.shape[1] == firsts.shape[1] + seconds.shape[1]
+    for row, (first, second) in zip(joined.tolist(), pairs, strict=True):
+        sequence = [1, *first, 1, *second]
+        assert row == sequence + [0] * (len(row) - len(sequence))
+
+
+@given(st.lists(st.tuples(words, words), min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_translating_is_continuing(pairs):
+    model, language_model = translating(), small(position="rotary")
+    src = padded([[*source, 1] for source, _ in pairs])
+    tgt = padded([[1, *target] for _, target in pairs])
+    with torch.no_grad():
+        logits = model(src, tgt)
+        assert logits.shape == (len(pairs), tgt.shape[1], VOCAB)
+        for row, (source, target) in zip(logits, pairs, strict=True):
+            whole = language_model(torch.tensor([[*source, 1, *target]]))[0]
+            assert distance(row[: len(target) + 1], whole[len(source) :]) <= 1e-12
+
+
+def test_weights_of_a_translating_gpt_are_those_of_the_joined_sequence():
+    model = translating()
+    src, tgt = torch.tensor([[3, 4, 1]]), torch.tensor([[1, 5, 6]])
+    logits, weights = model(src, tgt, need_weights=True)
+    assert distance(logits, model(src, tgt)) <= 1e-12
+    assert distance(weights, small(position="rotary")(torch.tensor([[3, 4, 1, 5, 6]]), True)[1]) <= 1e-12
+
+
+def test_a_translating_gpt_decodes_as_a_language_model():
+    prompts = torch.tensor([[3, 4, 1, 0], [5, 6, 7, 1]])
+    assert greedy(translating(), prompts, 5) == greedy(small(position="rotary"), prompts, 5)
+
+
+def test_a_gpt_learns_to_translate_by_continuing():
+    torch.manual_seed(0)
+    model = TranslatingGPT(GPTConfig(VOCAB, 32, 4, 2, dropout=0.0, position="rotary"))
+    sources = torch.randint(3, VOCAB, (64, 3))
+    src = torch.cat([sources, torch.ones(64, 1, dtype=torch.long)], dim=1)
+    tgt = torch.cat([torch.ones(64, 1, dtype=torch.long), sources.flip(1), torch.full((64, 1), 2)], dim=1)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    for _ in range(150):
+        loss = nn.functional.cross_entropy(model(src, tgt[:, :-1]).flatten(0, 1), tgt[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.1
+    assert greedy(model, src, 5)[0] == sources.flip(1).tolist()
 
 
 def test_config_survives_a_dict():

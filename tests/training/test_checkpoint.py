@@ -4,6 +4,7 @@ import pickle
 import pytest
 import torch
 
+from attnbook.gpt import GPTConfig, TranslatingGPT
 from attnbook.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnbook.text.subwords import BytePairEncoding
 from attnbook.text.vocabulary import Vocabulary
@@ -19,6 +20,7 @@ from attnbook.transformer import Transformer, TransformerConfig
 
 SOURCE = Vocabulary("我你他喜欢茶。")
 TARGET = Vocabulary(["i", "you", "he", "like", "s@@", "s", "tea", "."])
+BOTH = Vocabulary([*"我你他喜欢茶。", "i", "you", "he", "like", "s@@", "s", "tea", "."])
 SIZES = (len(SOURCE), len(TARGET))
 
 
@@ -31,12 +33,17 @@ def seq2seq(attention="additive"):
     return Seq2Seq(Seq2SeqConfig(*SIZES, 8, 12, "lstm", 2, attention=attention, bidirectional=True))
 
 
+def gpt():
+    config = GPTConfig(len(BOTH), 16, 4, 2, 32, norm="rmsnorm", position="rotary", num_key_value_heads=2)
+    return TranslatingGPT(config)
+
+
 def translator(model=None):
     torch.manual_seed(0)
+    model = model or transformer()
     return Translator(
-        model or transformer(),
-        SOURCE,
-        TARGET,
+        model,
+        *((BOTH, BOTH) if isinstance(model, TranslatingGPT) else (SOURCE, TARGET)),
         BytePairEncoding([("l@@", "i@@"), ("k@@", "e")]),
         {"tom": "Tom"},
         {"beam_width": 2, "alpha": 0.6},
@@ -44,7 +51,7 @@ def translator(model=None):
     )
 
 
-@pytest.mark.parametrize("make", [transformer, seq2seq, lambda: seq2seq(None)])
+@pytest.mark.parametrize("make", [transformer, seq2seq, lambda: seq2seq(None), gpt])
 def test_loaded_translator_computes_the_same(tmp_path, make):
     saved = translator(make())
     path = tmp_path / "tiny.safetensors"
@@ -54,8 +61,8 @@ def test_loaded_translator_computes_the_same(tmp_path, make):
     saved.model.eval()
     assert torch.equal(loaded.model(src, tgt), saved.model(src, tgt))
     assert not loaded.model.training
-    assert loaded.source_vocabulary == SOURCE
-    assert loaded.target_vocabulary == TARGET
+    assert loaded.source_vocabulary == saved.source_vocabulary
+    assert loaded.target_vocabulary == saved.target_vocabulary
     assert loaded.subwords.merges == saved.subwords.merges
     assert (loaded.casing, loaded.decoding, loaded.about) == (saved.casing, saved.decoding, saved.about)
     assert loaded.translate("我喜欢茶。") == saved.translate("我喜欢茶。")
@@ -78,6 +85,31 @@ def test_tied_matrices_are_stored_once_and_stay_tied(tmp_path):
     assert "output.weight" not in read_tensors(path)[0]
     model = load_translator(path).model
     assert model.output.weight is model.tgt_embedding.weight
+
+
+def test_a_gpt_is_a_gpt_in_the_file(tmp_path):
+    path = tmp_path / "tiny.safetensors"
+    save_translator(path, translator(gpt()))
+    metadata = read_metadata(path)
+    assert metadata["model"] == "GPT"
+    assert metadata["config"]["vocab_size"] == len(BOTH)
+    assert metadata["source_vocabulary"] == metadata["target_vocabulary"] == list(BOTH)[4:]
+
+
+def test_a_gpt_with_two_vocabularies_is_refused(tmp_path):
+    path = tmp_path / "odd.safetensors"
+    save_translator(path, translator(gpt()))
+    tensors, metadata = read_tensors(path)
+    metadata["source_vocabulary"].reverse()
+    write_tensors(path, tensors, metadata)
+    with pytest.raises(FileError, match="a model for one vocabulary, with two"):
+        load_translator(path)
+
+
+def test_a_source_ends_where_its_reader_needs_it_to():
+    assert translator().encode_source(["我"]) == [SOURCE["我"], 2]  # an encoder reads to <eos>
+    assert translator(gpt()).encode_source(["我"]) == [BOTH["我"], 1]  # a prompt is continued after <bos>
+    assert translator(gpt()).encode_target(["i"])[0] == 1
 
 
 def test_metadata_is_json_that_any_program_can_read(tmp_path):
@@ -215,8 +247,9 @@ def test_sentence_past_the_maximum_is_refused_and_long_text_of_short_ones_is_not
     assert ours.translate("我喜欢茶。" * 100)
 
 
-def test_batch_of_sentences_equals_its_members():
-    ours = translator()
+@pytest.mark.parametrize("make", [transformer, gpt])
+def test_batch_of_sentences_equals_its_members(make):
+    ours = translator(make())
     sources = [tuple("我喜欢茶。"), ("茶",), tuple("他喜欢你。"), tuple("你喜欢他喜欢茶。")]
     assert ours.translate_tokens(sources) == [ours.translate_tokens([source])[0] for source in sources]
 
@@ -226,3 +259,16 @@ def test_cross_attention_has_a_row_for_each_target_and_sums_to_one(make):
     weights = translator(make()).cross_attention(tuple("我喜欢茶"), ["i", "s", "tea"])
     assert weights.shape[1:] == (6, 5)  # i, s, t@@ e@@ a, <eos>; four characters, <eos>
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:2]))
+
+
+def test_attention_of_a_gpt_is_read_from_the_target_to_the_prompt():
+    ours = translator(gpt())
+    source, target = tuple("我喜欢茶"), ["i", "tea"]
+    weights = ours.cross_attention(source, target)
+    assert weights.shape == (2, 5, 5)  # two blocks; <bos>, i, t@@ e@@ a; four characters, <bos>
+    sums = weights.sum(dim=-1)
+    torch.testing.assert_close(sums[:, 0], torch.ones(2))  # <bos> sees the prompt only
+    assert (sums[:, 1:] < 1).all()  # the others see the target too
+    sequence = torch.tensor([[*ours.encode_source(source), *ours.encode_target(target)[1:-1]]])
+    _, whole = super(TranslatingGPT, ours.model).forward(sequence, need_weights=True)
+    torch.testing.assert_close(weights, whole[:, 0, :, 4:, :5].mean(dim=1))

@@ -9,12 +9,14 @@ from attnbook.training.checkpoint import load_translator, shipped_checkpoints
 from attnbook.training.data import Example, load_corpus
 from attnbook.training.evaluation import alignment_scores, bleu_score, corpus_loss, exact_match_scores
 from attnbook.training.files import FileError
-from attnbook.training.recipes import RECIPES, Recipe, build_model, learning_rate
+from attnbook.training.recipes import RECIPES, Recipe, build_model, learning_rate, vocabulary_sizes
 from attnbook.training.runs import EpochBatches, evaluate, new_translator, train
 
 TINY = {"d_model": 16, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "d_ff": 32}
 TINY_GRAMMAR = Recipe("grammar", "Transformer", TINY, steps=6, batch_size=16, rate=1e-3, warmup_steps=2)
 TINY_GRAMMAR = replace(TINY_GRAMMAR, average=0.5, validate_every=3)
+TINY_GPT_SIZES = {"d_model": 16, "num_heads": 2, "num_layers": 1, "d_ff": 32, "position": "rotary"}
+TINY_GPT = replace(TINY_GRAMMAR, model="GPT", sizes=TINY_GPT_SIZES)
 TINY_TATOEBA = replace(
     TINY_GRAMMAR, corpus="tatoeba", merges=20, subword_dropout=0.2, beam_width=2, alpha=1.0
 )
@@ -47,7 +49,7 @@ def tatoeba_file(tmp_path):
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipe_can_be_followed(name):
     recipe = RECIPES[name]
-    sizes = {"src_vocab_size": 50, "tgt_vocab_size": 60}
+    sizes = vocabulary_sizes(recipe.model, 50, 60)
     model = build_model(recipe.model, {**sizes, **recipe.sizes})
     assert model(torch.tensor([[4, 2]]), torch.tensor([[1, 5]])).shape == (1, 2, 60)
     rate = learning_rate(recipe)
@@ -56,33 +58,34 @@ def test_recipe_can_be_followed(name):
 
 def test_grammar_recipes_differ_in_the_model_only():
     recipes = [recipe for name, recipe in RECIPES.items() if name.startswith("grammar-")]
-    assert len(recipes) == 5
+    assert len(recipes) == 6
     assert len({str(asdict(replace(recipe, model="", sizes={}))) for recipe in recipes}) == 1
 
 
 def test_grammar_recipes_have_one_parameter_budget():
     pairs = grammar_corpus(4000)
-    sizes = {
-        "src_vocab_size": 4 + len({token for pair in pairs for token in pair.source}),
-        "tgt_vocab_size": 4 + len({token for pair in pairs for token in pair.target}),
-    }
+    source = {token for pair in pairs for token in pair.source}
+    target = {token for pair in pairs for token in pair.target}
     counts = {}
     for name, recipe in RECIPES.items():
         if name.startswith("grammar-"):
+            vocabularies = (source | target,) * 2 if recipe.model == "GPT" else (source, target)
+            sizes = vocabulary_sizes(recipe.model, *(4 + len(tokens) for tokens in vocabularies))
             model = build_model(recipe.model, {**sizes, **recipe.sizes})
             counts[name] = sum(parameter.numel() for parameter in model.parameters())
     budget = counts["grammar-transformer"]
     assert all(abs(count / budget - 1) <= 0.05 for count in counts.values()), counts
 
 
-def test_run_writes_a_checkpoint_that_says_how_it_was_made(tmp_path):
+@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT])
+def test_run_writes_a_checkpoint_that_says_how_it_was_made(tmp_path, recipe):
     output = tmp_path / "tiny.safetensors"
-    trained, history = train("tiny", TINY_GRAMMAR, output, tmp_path / "state", show=False)
+    trained, history = train("tiny", recipe, output, tmp_path / "state", show=False)
     loaded = load_translator(output)
     about = loaded.about
     assert about["name"] == "tiny"
     assert about["command"] == "python -m attnbook train tiny"
-    assert about["recipe"] == asdict(TINY_GRAMMAR)
+    assert about["recipe"] == asdict(recipe)
     assert about["seed"] == 0
     assert about["data"] == {"corpus": "grammar", "sha256": load_corpus("grammar").digest}
     assert about["training"]["steps"] == history.step == 6
@@ -92,15 +95,28 @@ def test_run_writes_a_checkpoint_that_says_how_it_was_made(tmp_path):
     assert loaded.translate_tokens([sentence]) == trained.translate_tokens([sentence])
 
 
-def test_words_stay_whole_without_merges():
+@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT])
+def test_words_stay_whole_without_merges(recipe):
     corpus = load_corpus("grammar")
-    translator = new_translator(TINY_GRAMMAR, corpus)
+    translator = new_translator(recipe, corpus)
     for source, target in corpus.train[:10]:
         ids = translator.encode_target(target)
         assert len(ids) == len(target) + 2
         assert translator.decode_target(ids[1:]) == list(target)
         rows = len(translator.cross_attention(source, target)[0])
         assert rows == len(target) + 1
+
+
+def test_model_that_continues_has_one_vocabulary_for_both_languages():
+    corpus = load_corpus("grammar")
+    translator = new_translator(TINY_GPT, corpus)
+    tokens = {token for source, target in corpus.train for token in (*source, *target)}
+    assert translator.source_vocabulary == translator.target_vocabulary
+    assert set(translator.source_vocabulary) == {"<pad>", "<bos>", "<eos>", "<unk>"} | tokens
+    batch = EpochBatches(TINY_GPT, corpus, translator)(0)[0]
+    ends = batch.src.gather(1, batch.src_lengths[:, None] - 1)
+    assert (ends == 1).all()  # the prompt's <bos>, with which the target begins
+    assert (batch.tgt[:, 0] == 1).all()
 
 
 def test_same_recipe_gives_the_same_weights(tmp_path):
@@ -117,8 +133,9 @@ def test_changed_recipe_does_not_resume_the_old_run(tmp_path):
         train("tiny", replace(TINY_GRAMMAR, rate=2e-3), tmp_path / "a", state, show=False)
 
 
-def test_evaluation_measures_and_refuses_other_data(tmp_path, monkeypatch):
-    trained, _ = train("tiny", TINY_GRAMMAR, tmp_path / "a", show=False)
+@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT])
+def test_evaluation_measures_and_refuses_other_data(tmp_path, monkeypatch, recipe):
+    trained, _ = train("tiny", recipe, tmp_path / "a", show=False)
     scores = evaluate(trained)
     assert scores["sentences"] == 8
     assert 0 <= scores["exact_match"]["all"] <= 1

@@ -19,9 +19,9 @@ from attnbook.text.batching import pad
 from attnbook.text.normalize import normalize_chinese
 from attnbook.text.subwords import BytePairEncoding
 from attnbook.text.tokenizers import detokenize_english, tokenize_chinese
-from attnbook.text.vocabulary import SPECIALS, Vocabulary
+from attnbook.text.vocabulary import BOS, SPECIALS, Vocabulary
 from attnbook.training.files import FileError, read_tensors, write_tensors
-from attnbook.training.recipes import build_model
+from attnbook.training.recipes import build_model, model_name, vocabulary_sizes
 
 __all__ = ["Translator", "load_translator", "save_translator", "shipped_checkpoints"]
 
@@ -35,6 +35,8 @@ _AFTER_END = "”’」』）)"
 class Translator:
     """A model from Chinese to English and the text around it.
 
+    A model that continues (`TranslatingGPT`, a model without `encode`) has one vocabulary for both languages,
+    which is then `source_vocabulary` as well as `target_vocabulary`.
     `subwords` is None where the target's words are whole. `decoding` holds the recipe's `beam_width` and
     `alpha`, `about` whatever else the file says.
     """
@@ -47,8 +49,15 @@ class Translator:
     decoding: dict[str, Any] = field(default_factory=lambda: {"beam_width": 1, "alpha": 0.0})
     about: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def continues(self) -> bool:
+        """Whether the model continues the source, instead of converting what an encoder made of it."""
+        return not hasattr(self.model, "encode")
+
     def encode_source(self, tokens: Sequence[str]) -> list[int]:
-        """The ids of a source: its tokens and `<eos>`."""
+        """The ids of a source: its tokens and `<eos>`; for a model that continues them, `<bos>`."""
+        if self.continues:
+            return [*self.source_vocabulary.encode(tokens), BOS]
         return self.source_vocabulary.encode(tokens, eos=True)
 
     def encode_target(self, tokens: Sequence[str]) -> list[int]:
@@ -117,7 +126,9 @@ class Translator:
 
         Returns:
             Weights (layers, target pieces + 1, source tokens + 1), the mean over heads; the last row belongs
-            to the `<eos>` that is predicted, the last column to the source's `<eos>`.
+            to the `<eos>` that is predicted, the last column to what ends the source. Of a model that
+            continues it is the part of self-attention that goes from the target to the prompt; what goes to
+            the target itself is missing from the sums of its rows.
 
         Raises:
             ValueError: a model without attention.
@@ -126,6 +137,9 @@ class Translator:
         src = torch.tensor([self.encode_source(source)])
         tgt = torch.tensor([self.encode_target(target)[:-1]])
         _, weights = self.model(src, tgt, need_weights=True)
+        if self.continues:
+            prompt = src.shape[1]  # its last token is the target's first
+            return weights[:, 0, :, prompt - 1 :, :prompt].mean(dim=1)  # (layers, target, source)
         if isinstance(weights, Tensor):  # Seq2Seq: (1, target, source)
             return weights
         return weights.cross[:, 0].mean(dim=1)  # (layers, target, source)
@@ -157,7 +171,7 @@ def save_translator(path: str | Path, translator: Translator, dtype: torch.dtype
             raise ValueError(f"model: expected weights that {dtype} can hold, found others in {name}")
     metadata = {
         "format": FORMAT,
-        "model": type(translator.model).__name__,
+        "model": model_name(translator.model),
         "config": asdict(translator.model.config),
         "source_vocabulary": list(translator.source_vocabulary)[len(SPECIALS) :],
         "target_vocabulary": list(translator.target_vocabulary)[len(SPECIALS) :],
@@ -201,10 +215,13 @@ def load_translator(name_or_path: str | Path) -> Translator:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileError(f"{path}: a checkpoint that does not fit its own description ({error})") from error
-    sizes = (model.config.src_vocab_size, model.config.tgt_vocab_size)
-    found = (len(translator.source_vocabulary), len(translator.target_vocabulary))
+    vocabularies = translator.source_vocabulary, translator.target_vocabulary
+    found = vocabulary_sizes(metadata["model"], *map(len, vocabularies))
+    sizes = {name: getattr(model.config, name) for name in found}
     if sizes != found:
         raise FileError(f"{path}: a model for vocabularies of {sizes} tokens, with vocabularies of {found}")
+    if translator.continues and vocabularies[0] != vocabularies[1]:
+        raise FileError(f"{path}: a model for one vocabulary, with two")
     return translator
 
 

@@ -1,6 +1,6 @@
 """How each shipped checkpoint was made: everything that decides the result, in one place.
 
-`python -m attnbook train NAME` follows the recipe of that name. The five recipes on the built-in corpus
+`python -m attnbook train NAME` follows the recipe of that name. The six recipes on the built-in corpus
 differ in the model only: same data, same batches, same number of steps, and sizes chosen for the same number
 of parameters.
 """
@@ -9,16 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from torch import nn
+
 from attnbook._validation import check_choice
+from attnbook.gpt import GPTConfig, TranslatingGPT
 from attnbook.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnbook.training.schedules import warmup_cosine, warmup_inverse_sqrt
 from attnbook.transformer import Transformer, TransformerConfig
 
-__all__ = ["MODELS", "RECIPES", "Recipe", "build_model", "learning_rate"]
+__all__ = ["MODELS", "RECIPES", "Recipe", "build_model", "learning_rate", "model_name", "vocabulary_sizes"]
 
 MODELS: dict[str, tuple[type, type]] = {
     "Transformer": (Transformer, TransformerConfig),
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
+    "GPT": (TranslatingGPT, GPTConfig),
 }
 
 
@@ -116,6 +120,18 @@ RECIPES: dict[str, Recipe] = {
             "tie_weights": "target",
         },
     ),
+    "grammar-gpt": replace(
+        _GRAMMAR,
+        model="GPT",
+        sizes={
+            "d_model": 128,
+            "num_heads": 4,
+            "num_layers": 5,
+            "d_ff": 256,
+            "dropout": 0.0,
+            "position": "rotary",
+        },
+    ),
     "tatoeba-transformer": replace(
         _TATOEBA,
         sizes={
@@ -145,8 +161,8 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def build_model(name: str, config: dict[str, Any]) -> Transformer | Seq2Seq:
-    """A model by the name of its class, with the arguments of its config.
+def build_model(name: str, config: dict[str, Any]) -> Transformer | Seq2Seq | TranslatingGPT:
+    """A model by its name in `MODELS`, with the arguments of its config.
 
     Raises:
         ValueError: an unknown name. TypeError, ValueError: arguments that the config refuses.
@@ -154,6 +170,18 @@ def build_model(name: str, config: dict[str, Any]) -> Transformer | Seq2Seq:
     check_choice(tuple(MODELS), model=name)
     model, model_config = MODELS[name]
     return model(model_config(**config))
+
+
+def model_name(model: nn.Module) -> str:
+    """The name by which `build_model` makes such a model."""
+    return next(name for name, (model_class, _) in MODELS.items() if type(model) is model_class)
+
+
+def vocabulary_sizes(name: str, source: int, target: int) -> dict[str, int]:
+    """The arguments of a model's config that count tokens; a GPT has one vocabulary, which holds both."""
+    if name == "GPT":
+        return {"vocab_size": target}
+    return {"src_vocab_size": source, "tgt_vocab_size": target}
 
 
 def learning_rate(recipe: Recipe) -> Callable[[int], float]:

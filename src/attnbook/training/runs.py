@@ -24,7 +24,7 @@ from attnbook.training.evaluation import (
     exact_match_scores,
 )
 from attnbook.training.fit import History, fit
-from attnbook.training.recipes import Recipe, build_model, learning_rate
+from attnbook.training.recipes import Recipe, build_model, learning_rate, vocabulary_sizes
 
 __all__ = ["evaluate", "new_translator", "train"]
 
@@ -34,9 +34,12 @@ def new_translator(recipe: Recipe, corpus: Corpus) -> Translator:
     sources, targets = zip(*corpus.train, strict=True)
     subwords = BytePairEncoding.learn(targets, recipe.merges) if recipe.merges else None
     pieces = [subwords.encode(target) for target in targets] if subwords else targets
-    source_vocabulary = Vocabulary.build(sources, recipe.min_count)
-    target_vocabulary = Vocabulary.build(pieces, recipe.min_count)
-    sizes = {"src_vocab_size": len(source_vocabulary), "tgt_vocab_size": len(target_vocabulary)}
+    if recipe.model == "GPT":
+        source_vocabulary = target_vocabulary = Vocabulary.build([*sources, *pieces], recipe.min_count)
+    else:
+        source_vocabulary = Vocabulary.build(sources, recipe.min_count)
+        target_vocabulary = Vocabulary.build(pieces, recipe.min_count)
+    sizes = vocabulary_sizes(recipe.model, len(source_vocabulary), len(target_vocabulary))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = build_model(recipe.model, {**sizes, **recipe.sizes})
