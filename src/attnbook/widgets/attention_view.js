@@ -15,6 +15,8 @@ import {renewable} from "./scope.js";
 //   shape     [layers, heads, rows, columns]; a change of it comes together with weights, queries and keys
 //   queries, keys   a message for each token: a string or {zh, en}
 //   gold      known alignments [[query, key], …], outlined; null or []: none, and no legend for them
+//   links     pairs that something was decided on, such as weights above a threshold, [[query, key], …]: dashed outlines in the matrix; likewise
+//   linksName a message: what the links are, for the legend
 //   upto      how many rows have appeared so far; the others keep their place unseen. null: all
 //   layer, head ("mean": average of the layer's heads), view ("matrix" | "lines" | "gallery"), query, key (an index or null)
 // What the reader does is told to onChange({view} or {layer, head} or {query, key} …), which is to call update with it (a widget with traits sets
@@ -23,7 +25,7 @@ import {renewable} from "./scope.js";
 // views: which of the three can be chosen; default all.
 // -> {controls, el, update, state, shown() -> the matrix on display, cell(query, key) -> its node in the matrix}
 export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "lines", "gallery"]} = {}) {
-  const state = {weights: new Float32Array(0), shape: [1, 1, 0, 0], queries: [], keys: [], gold: [], upto: null, layer: 0, head: 0, view: views[0], query: null, key: null};
+  const state = {weights: new Float32Array(0), shape: [1, 1, 0, 0], queries: [], keys: [], gold: [], links: [], linksName: "", upto: null, layer: 0, head: 0, view: views[0], query: null, key: null};
   const change = changes => (onChange ? onChange(changes) : update(changes));
   const headName = k => (k === "mean" ? {zh: "各头平均", en: "mean of heads"} : {zh: `头 ${k}`, en: `head ${k}`});
   const numbers = n => Array.from({length: n}, (_, i) => [i, String(i)]);
@@ -40,12 +42,13 @@ export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "l
 
   const what = ui.text(h("span", {class: "hm-what"}), "");
   const goldName = h("span"), goldKey = h("span", {class: "hm-gold"}, h("i"), goldName);
+  const linksName = h("span"), linksKey = h("span", {class: "hm-link"}, h("i"), linksName);
   const scale = legend(ui, {map: "sequential", label: {zh: "权重", en: "weight"}});
   const places = {gallery: h("div"), matrix: h("div"), lines: h("div")};
-  const el = h("div", {class: "hm"}, h("style", {}, CSS_ATTENTION), places.gallery, h("div", {class: "hm-top"}, what, goldKey, scale.el), places.matrix, places.lines);
+  const el = h("div", {class: "hm"}, h("style", {}, CSS_ATTENTION), places.gallery, h("div", {class: "hm-top"}, what, goldKey, linksKey, scale.el), places.matrix, places.lines);
 
   // What is on display; a view is built when it is first shown with these tokens.
-  let layers, heads, rows, columns, layer, head, query, key, upto, queries = [], keys = [], isGold = new Set();
+  let layers, heads, rows, columns, layer, head, query, key, upto, queries = [], keys = [], isGold = new Set(), isLink = new Set();
   let now = new Float32Array(0), passing = null, built = {}, scoped;
   const part = renewable(ui);
   const need = (name, build) => (built[name] ??= build());
@@ -62,8 +65,9 @@ export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "l
     const m = matrix(scoped, {rows: queries, cols: keys, label: {zh: "注意力权重", en: "attention weights"}, scale: {map: "sequential", min: 0, max: 1},
       format: v => (v < 0.005 ? "·" : fmt(v)), cell: {min: 11, max: 46, numbers: 30}, describe, onPick: choose, onHover: (q, k) => point(q == null ? null : {q, k})});
     places.matrix.append(m.el);
-    const lines = queries.map((_, q) => m.cell(q, 0).parentNode);
-    return {...m, mark: () => m.gold((q, k) => isGold.has(q * columns + k)), wait: () => lines.forEach((line, q) => line.classList.toggle("hm-wait", q >= upto))};
+    const lines = queries.map((_, q) => m.cell(q, 0).parentNode), nodes = queries.flatMap((_, q) => keys.map((_, k) => m.cell(q, k)));
+    let marked = null;
+    return {...m, mark() { if (marked === isLink) return; marked = isLink; m.gold((q, k) => isGold.has(q * columns + k)); nodes.forEach((node, i) => node.classList.toggle("hm-linked", isLink.has(i))); }, wait: () => lines.forEach((line, q) => line.classList.toggle("hm-wait", q >= upto))};
   }
 
   function buildLines() {
@@ -162,7 +166,7 @@ export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "l
       if (painted.theme !== ui.theme || painted.stretch !== stretch || painted.weights !== weights || painted.upto !== upto) {
         painted = {theme: ui.theme, stretch, weights, upto};
         const by = stretchTo(weights);
-        for (const {l, k, canvas} of cells) pixels(canvas, select(weights, state.shape, l, k).map((w, i) => (i < upto * columns ? w : 0)), {map: "sequential", min: 0, max: by}, ui.theme);
+        for (const {l, k, canvas} of cells) pixels(canvas, selectHead(weights, state.shape, l, k).map((w, i) => (i < upto * columns ? w : 0)), {map: "sequential", min: 0, max: by}, ui.theme);
       }
       cells.forEach(({l, k, node}) => {
         const on = l === layer && k === head;
@@ -178,10 +182,10 @@ export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "l
     if (passing) return;
     if (q != null && k != null) say(describe(q, k, now[q * columns + k]));
     else if (q != null) {
-      const row = now.subarray(q * columns, (q + 1) * columns), best = largest(row, 3).filter(i => row[i] > 0);
+      const row = now.subarray(q * columns, (q + 1) * columns), best = heaviest(row, 3).filter(i => row[i] > 0);
       say({zh: `查询“${queries[q].zh}”最看重：${best.map(i => `${keys[i].zh} ${fmt(row[i])}`).join("，")}`, en: `query “${queries[q].en}” attends most to: ${best.map(i => `${keys[i].en} ${fmt(row[i])}`).join(", ")}`});
     } else if (k != null) {
-      const column = Float32Array.from({length: rows}, (_, i) => now[i * columns + k]), best = largest(column, 3).filter(i => column[i] > 0);
+      const column = Float32Array.from({length: rows}, (_, i) => now[i * columns + k]), best = heaviest(column, 3).filter(i => column[i] > 0);
       say({zh: `最看重键“${keys[k].zh}”的查询：${best.map(i => `${queries[i].zh} ${fmt(column[i])}`).join("，")}`, en: `key “${keys[k].en}” is attended most by: ${best.map(i => `${queries[i].en} ${fmt(column[i])}`).join(", ")}`});
     } else say("");
   }
@@ -190,7 +194,7 @@ export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "l
   function renew() {
     const [l, n] = [layers, heads];
     [layers, heads, rows, columns] = state.shape;
-    queries = state.queries.map(visible); keys = state.keys.map(visible);
+    queries = state.queries.map(shownToken); keys = state.keys.map(shownToken);
     passing = null; built = {}; scoped = part.start();
     for (const place of Object.values(places)) place.replaceChildren();
     if (l !== layers) { layerBox.options(numbers(layers)); present(layerBox.el, layers > 1); }
@@ -205,12 +209,13 @@ export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "l
     layer = within(state.layer, layers, 0); head = state.head === "mean" ? "mean" : within(state.head, heads, 0);
     query = within(state.query, rows, null); key = within(state.key, columns, null);
     upto = Math.min(rows, state.upto ?? rows);
-    now = select(state.weights, state.shape, layer, head);
+    now = selectHead(state.weights, state.shape, layer, head);
     by.max = stretchTo();
     chooser.set(view); layerBox.set(layer); headBox.set(head);
     ui.text(what, layers * heads === 1 ? {zh: "权重", en: "weights"} : {zh: `第 ${layer} 层，${headName(head).zh}`, en: `layer ${layer}, ${headName(head).en}`});
     ui.text(goldName, isGold.size ? {zh: "标准对齐", en: "gold alignment"} : "");
-    goldKey.hidden = isGold.size === 0;
+    ui.text(linksName, isLink.size ? state.linksName : "");
+    goldKey.hidden = isGold.size === 0; linksKey.hidden = isLink.size === 0 || view === "lines";
     places.gallery.hidden = view !== "gallery"; places.lines.hidden = view !== "lines"; places.matrix.hidden = view === "lines";
     if (view === "lines") need("lines", buildLines).draw();
     else { const m = need("matrix", buildMatrix); m.set(now, by); m.mark(); m.wait(); }
@@ -223,9 +228,10 @@ export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "l
   function update(changes = {}) {
     const old = {...state};
     Object.assign(state, changes);
-    state.gold ??= [];
-    if (!same(old.shape, state.shape) || !same(old.queries, state.queries) || !same(old.keys, state.keys)) renew();
-    isGold = new Set(state.gold.map(([q, k]) => q * columns + k));
+    state.gold ??= []; state.links ??= [];
+    const renewed = !same(old.shape, state.shape) || !same(old.queries, state.queries) || !same(old.keys, state.keys);
+    if (renewed) renew();
+    if (renewed || "gold" in changes || "links" in changes) [isGold, isLink] = [state.gold, state.links].map(pairs => new Set(pairs.map(([q, k]) => q * columns + k)));
     draw();
   }
   ui.onChange(draw);
@@ -233,7 +239,7 @@ export function attentionView(ui, {onChange, say = ui.say, views = ["matrix", "l
 }
 
 // The (query, key) matrix of a layer and head out of all weights; head "mean" averages the layer's heads.
-export function select(weights, [, heads, rows, columns], layer, head) {
+export function selectHead(weights, [, heads, rows, columns], layer, head) {
   const size = rows * columns, start = layer * heads * size;
   if (head !== "mean") return weights.subarray(start + head * size, start + (head + 1) * size);
   const out = new Float32Array(size);
@@ -242,11 +248,11 @@ export function select(weights, [, heads, rows, columns], layer, head) {
 }
 
 // Indices of the largest values, largest first.
-export const largest = (row, count) => [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, count);
+export const heaviest = (row, count) => [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, count);
 
 // A message as {zh, en}; tokens that would be invisible are shown by a sign.
-const sign = s => (s === "" ? "∅" : s === "\n" ? "⏎" : s.trim() === "" ? "␣" : s);
-const visible = msg => (typeof msg === "string" ? {zh: sign(msg), en: sign(msg)} : {zh: sign(msg.zh), en: sign(msg.en)});
+const tokenSign = s => (s === "" ? "∅" : s === "\n" ? "⏎" : s.trim() === "" ? "␣" : s);
+const shownToken = msg => (typeof msg === "string" ? {zh: tokenSign(msg), en: tokenSign(msg)} : {zh: tokenSign(msg.zh), en: tokenSign(msg.en)});
 const THINNEST = 0.02;
 
 const CSS_ATTENTION = `
@@ -254,6 +260,9 @@ const CSS_ATTENTION = `
 .anb .hm-what{font-weight:600}
 .anb .hm-gold{color:var(--v)}
 .anb .hm-gold i{display:inline-block;width:12px;height:12px;border:2px solid var(--v);border-radius:2px;margin-inline-end:5px;vertical-align:-1px}
+.anb .hm-link i{display:inline-block;width:18px;height:12px;border:2px dashed var(--k);border-radius:2px;margin-inline-end:5px;vertical-align:-1px}
+.anb .anb-c.hm-linked{border:2px dashed var(--k)}
+.anb .anb-small .anb-c.hm-linked{border-width:1px}
 .anb .hm-lines{display:grid;grid-template-columns:minmax(60px,auto) minmax(90px,1fr) minmax(60px,auto);max-width:620px}
 .anb .hm-lines .hm-ax{font-size:11px;color:var(--q);padding:0 6px 2px;text-align:end}
 .anb .hm-lines .hm-ax+.hm-ax{grid-column:3;color:var(--k);text-align:start}
