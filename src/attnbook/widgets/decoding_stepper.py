@@ -1,4 +1,4 @@
-"""The decoding stepper of chapter 8: a trained translator writes, fed with the truth or with its own words."""
+"""The decoding stepper of chapter 8: a trained translator, fed with the truth or with its own words."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -77,7 +77,7 @@ class DecodingStepper(Widget):
     _esm = bundle("decoding_stepper.js")
 
     checkpoint = Checkpoint().tag(sync=True)
-    # grammar.txt and the forms of its words, by which the front end knows references; empty for other corpora.
+    # grammar.txt and the forms of its words: what the front end knows references by; empty for other corpora.
     rules = traitlets.Dict(read_only=True).tag(sync=True)
     examples = traitlets.List(read_only=True).tag(sync=True)  # [Chinese, English]
     text = Text(LONGEST_SOURCE).tag(sync=True)
@@ -116,13 +116,13 @@ class DecodingStepper(Widget):
         return proposal["value"]
 
     def describe(self) -> Bilingual:
-        looks = self._attends
+        zh, en = ("带", "with") if self._attends else ("不带", "without")
         return Bilingual(
-            f"解码步进器：一个训练好的{'带' if looks else '不带'}注意力的模型翻译“{self.text}”。每一步都列出教师强制时"
-            "（读参考译文）与自由运行时（读自己写的词）下一个词元的概率；可以强行改掉一个词，看后面怎样变。",
-            f"Decoding stepper: a trained model {'with' if looks else 'without'} attention translates “{self.text}”. "
-            "Each step shows the next token's probabilities under teacher forcing, where it reads the reference, and "
-            "in a free run, where it reads its own words; a word can be forced, to see what becomes of the rest.",
+            f"解码步进器：一个训练好的{zh}注意力的模型翻译“{self.text}”。每一步都列出教师强制时（读参考译文）"
+            "与自由运行时（读自己写的词）下一个词元的概率；可以强行改掉一个词，看后面怎样变。",
+            f"Decoding stepper: a trained model {en} attention translates “{self.text}”. Each step shows the "
+            "next token's probabilities under teacher forcing, where it reads the reference, and in a free "
+            "run, where it reads its own words; a word can be forced, to see what becomes of the rest.",
         )
 
 
