@@ -1,4 +1,4 @@
-"""The translator in the page computes what Python computes from the same file: text, logits, weights, decoded tokens."""
+"""The translator in the page computes what Python computes from the same file: logits, weights, tokens."""
 
 import base64
 from itertools import product
@@ -6,17 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from torch import nn
 
 from attnbook.decoding import beam_search, greedy
+from attnbook.feedforward import ACTIVATIONS
+from attnbook.gpt import GPT, GPTConfig, TranslatingGPT
+from attnbook.position import apply_rotary
 from attnbook.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnbook.text import Vocabulary, corpus
-from attnbook.training.checkpoint import Translator, load_translator
+from attnbook.training.checkpoint import Translator, load_translator, shipped_checkpoints
+from attnbook.transformer import Transformer, TransformerConfig
 from attnbook.widgets.base import bundle, checkpoint_bytes
 
 BOS, EOS = 1, 2
-GRAMMAR = ("grammar-rnn", "grammar-lstm", "grammar-gru", "grammar-gru-attention")
+GRAMMAR = [name for name in shipped_checkpoints() if name.startswith("grammar-")]
 
 LOAD = """async esm => {
   window.module = await import(URL.createObjectURL(new Blob([esm], {type: "text/javascript"})));
@@ -47,7 +52,7 @@ def js(page):
 
 @pytest.fixture(scope="module")
 def load(js):
-    """`load(checkpoint)`: the page has it as `translator`; returns Python's translator from the same bytes."""
+    """`load(checkpoint)`: the page has it as `translator`; returns Python's one from the same bytes."""
 
     def load(checkpoint, tmp_path: Path | None = None) -> Translator:
         data = checkpoint_bytes(checkpoint)
@@ -70,11 +75,13 @@ def vocabulary(size: int, prefix: str) -> Vocabulary:
 
 
 def random_translator(model: nn.Module, std: float = 0.3) -> Translator:
-    """A translator with random weights, biases too: a model that reads none of them alike gives other logits."""
+    """A translator with random weights, biases too: whatever is read wrongly changes the logits."""
     torch.manual_seed(0)
     for name, p in model.named_parameters():
         nn.init.normal_(p, mean=float("norm" in name and name.endswith("weight")), std=std)
     config = model.config
+    if isinstance(model, TranslatingGPT):
+        return Translator(model.eval(), *[vocabulary(config.vocab_size, "t")] * 2)
     return Translator(
         model.eval(), vocabulary(config.src_vocab_size, "s"), vocabulary(config.tgt_vocab_size, "t")
     )
@@ -96,50 +103,61 @@ TEACHER = """return arg.map(([source, target]) => {
 
 
 @torch.no_grad()
-def assert_same_steps(
-    js, translator: Translator, pairs: list[tuple[list[int], list[int]]], atol: float = 1e-3
-):
+def assert_same_steps(js, translator: Translator, pairs: list[tuple[list[int], list[int]]], atol=1e-3):
     """Logits, attention weights and the source's ids of every step equal those of PyTorch."""
     model = translator.model
     attends = getattr(model.config, "attention", "yes") is not None
     for (source, target), found in zip(pairs, js(TEACHER, pairs), strict=True):
-        assert found["ids"] == [*source, EOS]
-        src, tgt = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]])
+        prompt = [*source, BOS if translator.continues else EOS]
+        assert found["ids"] == prompt
+        src, tgt = torch.tensor([prompt]), torch.tensor([[BOS, *target]])
         logits, *weights = model(src, tgt, need_weights=True) if attends else (model(src, tgt),)
         steps = found["steps"]
         np.testing.assert_allclose([unpacked(step[0]) for step in steps], logits[0], atol=atol, rtol=0)
         if not attends:
             assert all(step[1] is None and step[2] is None for step in steps)
+        elif translator.continues:
+            last = len(prompt) - 1
+            own = weights[0][..., last:, last:]
+            assert_same_weights(steps, weights[0][..., last:, : last + 1], own)
         elif isinstance(weights[0], torch.Tensor):
-            cross = [unpacked(step[1][0][0]) for step in steps]
-            np.testing.assert_allclose(cross, weights[0][0], atol=1e-4)
-            assert all(len(step[1]) == 1 and len(step[1][0]) == 1 and step[2] is None for step in steps)
+            assert_same_weights(steps, weights[0][None, :, None], None)
         else:
-            assert_same_weights(found, weights[0])
+            assert_same_weights(steps, weights[0].cross, weights[0].decoder)
+            assert_same_maps(found["maps"], weights[0].encoder)
 
 
-def assert_same_weights(found: dict, weights) -> None:
-    layers, heads = weights.cross.shape[0], weights.cross.shape[2]
-    for layer, head in product(range(layers), range(heads)):
-        cross = [unpacked(step[1][layer][head]) for step in found["steps"]]
-        np.testing.assert_allclose(cross, weights.cross[layer, 0, head], atol=1e-4)
-        for t, step in enumerate(found["steps"]):
-            own = unpacked(step[2][layer][head])
-            np.testing.assert_allclose(own, weights.decoder[layer, 0, head, t, : t + 1], atol=1e-4)
-    assert len(found["maps"]) == len(weights.encoder)
-    for layer, maps in enumerate(found["maps"]):
+def assert_same_weights(steps: list, cross: torch.Tensor, own: torch.Tensor | None) -> None:
+    """`cross` and `own`: (layers, 1, heads, target, source or target)."""
+    assert {len(step[1]) for step in steps} == {len(cross)}
+    for layer, head in product(range(cross.shape[0]), range(cross.shape[2])):
+        found = [unpacked(step[1][layer][head]) for step in steps]
+        np.testing.assert_allclose(found, cross[layer, 0, head], atol=1e-4)
+        for t, step in enumerate(steps):
+            if own is not None:
+                row = unpacked(step[2][layer][head])
+                np.testing.assert_allclose(row, own[layer, 0, head, t, : t + 1], atol=1e-4)
+            else:
+                assert step[2] is None
+
+
+def assert_same_maps(found: list, expected: torch.Tensor) -> None:
+    assert len(found) == len(expected)
+    for layer, maps in enumerate(found):
+        assert len(maps) == expected.shape[2]
         for head, (rows, columns, data) in enumerate(maps):
-            expected = weights.encoder[layer, 0, head]
-            assert (rows, columns) == expected.shape
-            np.testing.assert_allclose(unpacked(data).reshape(rows, columns), expected, atol=1e-4)
+            weights = expected[layer, 0, head]
+            assert (rows, columns) == weights.shape
+            np.testing.assert_allclose(unpacked(data).reshape(rows, columns), weights, atol=1e-4)
 
 
 def random_pairs(config, number: int = 4, seed: int = 0) -> list[tuple[list[int], list[int]]]:
     rng = np.random.default_rng(seed)
-    ids = lambda size, length: rng.integers(3, size, length).tolist()  # noqa: E731
+    sizes = [getattr(config, f"{side}vocab_size", None) or config.vocab_size for side in ("src_", "tgt_")]
+    lengths = zip(rng.integers(1, 13, number), rng.integers(0, 9, number), strict=True)
     return [
-        (ids(config.src_vocab_size, rng.integers(1, 13)), ids(config.tgt_vocab_size, rng.integers(0, 9)))
-        for _ in range(number)
+        tuple(rng.integers(3, size, length).tolist() for size, length in zip(sizes, both, strict=True))
+        for both in lengths
     ]
 
 
@@ -169,6 +187,205 @@ def test_every_recurrent_model_gives_the_logits_of_torch(js, load, tmp_path, cel
             assert_same_steps(js, translator, random_pairs(model.config))
 
 
+# ---------------------------------------------------------------------- Transformers
+
+SMALL = {"d_model": 12, "num_heads": 3, "num_encoder_layers": 2, "num_decoder_layers": 2, "d_ff": 10}
+TRANSFORMERS = [
+    {"norm_first": False, "position": "sinusoidal", "tie_weights": "target"},
+    {"norm_first": True, "position": "sinusoidal", "tie_weights": "none", "bias": True},
+    {"norm_first": False, "position": "learned", "tie_weights": "none", "activation": "gelu", "max_len": 16},
+    {"norm_first": True, "position": "learned", "tie_weights": "all", "activation": "tanh", "max_len": 16},
+    {"norm_first": False, "position": "rotary", "tie_weights": "all", "activation": "sigmoid", "bias": True},
+    {"norm_first": True, "position": "rotary", "tie_weights": "target", "activation": "identity"},
+    {"num_heads": 1, "num_encoder_layers": 1, "num_decoder_layers": 3},
+    {"num_heads": 6, "num_encoder_layers": 3, "num_decoder_layers": 1, "position": "rotary"},
+]
+
+
+def small_transformer(options: dict) -> Transformer:
+    size = 13 if options.get("tie_weights") == "all" else 11
+    return Transformer(TransformerConfig(size, 13, **SMALL | options))
+
+
+@pytest.mark.parametrize("options", TRANSFORMERS, ids=lambda options: "-".join(map(str, options.values())))
+def test_every_transformer_gives_the_logits_and_weights_of_torch(js, load, tmp_path, options):
+    model = small_transformer(options)
+    translator = load(random_translator(model), tmp_path)
+    assert_same_steps(js, translator, random_pairs(model.config))
+
+
+GPTS = [
+    {"norm": "layernorm", "position": "learned", "max_len": 24},
+    {"norm": "rmsnorm", "position": "rotary", "num_key_value_heads": 2},
+    {"norm": "rmsnorm", "position": "learned", "num_key_value_heads": 1, "bias": True, "tie_weights": False},
+    {"norm": "layernorm", "position": "rotary", "bias": True, "num_layers": 1},
+]
+
+
+def small_gpt(options: dict, kind: type = TranslatingGPT) -> GPT:
+    return kind(GPTConfig(13, **{"d_model": 16, "num_heads": 4, "num_layers": 3, "d_ff": 10} | options))
+
+
+@pytest.mark.parametrize("options", GPTS, ids=lambda options: "-".join(map(str, options.values())))
+def test_every_gpt_gives_the_logits_and_weights_of_torch(js, load, tmp_path, options):
+    model = small_gpt(options)
+    translator = load(random_translator(model), tmp_path)
+    assert_same_steps(js, translator, random_pairs(model.config))
+
+
+@pytest.mark.parametrize("options", GPTS, ids=lambda options: "-".join(map(str, options.values())))
+@torch.no_grad()
+def test_gpt_reads_many_tokens_as_it_reads_one_by_one(js, options):
+    """`gptNetwork` without a translator, as chapter 17 uses it: from a state_dict and a config."""
+    model = random_translator(small_gpt(options)).model
+    state = safetensors.torch.save({name: p.detach() for name, p in model.named_parameters()})
+    ids = [5, 3, 12, 7, 7, 4, 9, 11]
+    body = """const network = module.gptNetwork(module.readSafetensors(bytes(arg.file)).tensors, arg.config);
+      const whole = network.read(network.start(), arg.ids);
+      const begun = network.read(network.start(), arg.ids.slice(0, 3)), kept = JSON.stringify(begun.state);
+      const steps = [];
+      let state = begun.state;
+      for (const id of arg.ids.slice(3)) {
+        const next = network.step(state, id);
+        steps.push(packed(next.logits));
+        state = next.state;
+      }
+      return {
+        whole: packed(whole.logits.data), begun: packed(begun.logits.data), steps, length: state.length,
+        weights: whole.self.map(layer => layer.map(({data}) => packed(data))),
+        unchanged: kept === JSON.stringify(begun.state),
+      };"""
+    case = {
+        "file": base64.b64encode(state).decode(),
+        "ids": ids,
+        "config": {name: getattr(model.config, name) for name in model.config.__dataclass_fields__},
+    }
+    found = js(body, case)
+    logits, weights = GPT.forward(model, torch.tensor([ids]), need_weights=True)
+    np.testing.assert_allclose(unpacked(found["whole"]).reshape(8, 13), logits[0], atol=1e-4)
+    steps = [*unpacked(found["begun"]).reshape(3, 13), *map(unpacked, found["steps"])]
+    np.testing.assert_allclose(steps, logits[0], atol=1e-4)
+    for layer, head in product(range(weights.shape[0]), range(4)):
+        one = unpacked(found["weights"][layer][head]).reshape(8, 8)
+        np.testing.assert_allclose(one, weights[layer, 0, head], atol=1e-5)
+    assert found["length"] == 8
+    assert found["unchanged"]
+
+
+# ---------------------------------------------------------------------- every intermediate tensor
+
+TRACE = "return translator.trace(...arg).map(({name, shape, data}) => [name, shape, packed(data)])"
+
+
+def traced(js, source: list[int], target: list[int]) -> dict[str, torch.Tensor]:
+    found = js(TRACE, [source, target])
+    assert len({name for name, _, _ in found}) == len(found)
+    return {name: torch.tensor(unpacked(data)).reshape(shape) for name, shape, data in found}
+
+
+def hooked(model: nn.Module, run) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """What each module took in and gave out, by its path. One that is called twice: the second call's name
+    has `tgt` for `src`."""
+    taken, given = {}, {}
+
+    def note(name):
+        def hook(module, args, output):
+            key = name if name not in given else name.replace("src_", "tgt_")
+            if isinstance(output, torch.Tensor):
+                taken[key], given[key] = args[0][0], output[0]
+
+        return hook
+
+    hooks = [module.register_forward_hook(note(name)) for name, module in model.named_modules() if name]
+    run()
+    for hook in hooks:
+        hook.remove()
+    return taken, given
+
+
+def assert_trace(found: dict, model: nn.Module, taken: dict, given: dict) -> set[str]:
+    """The modules' outputs, and within attention what leads from one to the next; returns the names seen."""
+    seen = set()
+
+    def same(name, expected, atol=1e-4):
+        seen.add(name)
+        np.testing.assert_allclose(found[name], expected, atol=atol, err_msg=name)
+
+    leaves = (nn.Linear, nn.Embedding)
+    for name, output in given.items():
+        kind = dict(model.named_modules()).get(name)
+        if isinstance(kind, leaves) or type(kind).__name__.endswith(("Norm", "Position")) or kind is None:
+            same(name, output)
+    for name in [name.removesuffix(".W_q") for name in given if name.endswith(".W_q")]:
+        module = model.get_submodule(name)
+        heads = [
+            given[f"{name}.{part}"].unflatten(-1, (-1, module.d_k)).transpose(0, 1)
+            for part in ("W_q", "W_k", "W_v")
+        ]
+        if getattr(model.config, "position", "") == "rotary" and "self" in name:
+            heads[:2] = map(apply_rotary, heads[:2])
+        for part, expected in zip("qkv", heads, strict=True):
+            same(f"{name}.{part}", expected)
+        q, k, v = (x.repeat_interleave(module.num_heads // len(x), dim=0) for x in heads)
+        scores = q @ k.mT / module.d_k**0.5
+        same(f"{name}.scores", scores)
+        hidden = torch.ones_like(scores).triu(1).bool() & (name.split(".")[0] != "encoder" and "self" in name)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+        same(f"{name}.weights", weights, 1e-5)
+        same(f"{name}.heads", weights @ v)
+        same(f"{name}.heads", taken[f"{name}.W_o"].unflatten(-1, (-1, module.d_k)).transpose(0, 1))
+    for name in [name.removesuffix(".W_1") for name in given if name.endswith(".W_1")]:
+        activation = ACTIVATIONS[getattr(model.config, "activation", "gelu")]
+        same(f"{name}.hidden", activation(given[f"{name}.W_1"]))
+        same(f"{name}.hidden", taken[f"{name}.W_2"])
+    same("probabilities", given["output"].softmax(-1), 1e-5)
+    return seen
+
+
+@pytest.mark.parametrize("options", TRANSFORMERS, ids=lambda options: "-".join(map(str, options.values())))
+@torch.no_grad()
+def test_trace_is_what_the_hooks_of_torch_see(js, load, tmp_path, options):
+    model = load(random_translator(small_transformer(options)), tmp_path).model
+    source, target = [4, 9, 3, 10, 5], [7, 12, 3]
+    src, tgt = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]])
+    found = traced(js, source, target)
+    taken, given = hooked(model, lambda: model(src, tgt))
+    seen = assert_trace(found, model, taken, given)
+    for side in ("src", "tgt"):
+        name = f"{side}_embedding"
+        np.testing.assert_allclose(found[f"{name}.scaled"], given[name] * 12**0.5, atol=1e-5)
+        seen.add(f"{name}.scaled")
+    # A residual's sum is what a norm reads: its own, or with pre-norm the next one.
+    for stack, layers, sublayers in (("encoder", model.encoder, 2), ("decoder", model.decoder, 3)):
+        norms = [f"{stack}.{layer}.norm_{i + 1}" for layer in range(len(layers)) for i in range(sublayers)]
+        sums = [name.replace("norm", "residual") for name in norms]
+        if model.config.norm_first:
+            norms = [*norms[1:], f"{stack}_norm"]
+        for residual, norm in zip(sums, norms, strict=True):
+            np.testing.assert_allclose(found[residual], taken[norm], atol=1e-4, err_msg=residual)
+            seen.add(residual)
+    assert seen == set(found)
+    assert list(found)[-2:] == ["output", "probabilities"]
+
+
+@pytest.mark.parametrize("options", GPTS, ids=lambda options: "-".join(map(str, options.values())))
+@torch.no_grad()
+def test_trace_of_a_gpt_is_what_the_hooks_of_torch_see(js, load, tmp_path, options):
+    model = load(random_translator(small_gpt(options)), tmp_path).model
+    source, target = [4, 9, 3, 10, 5], [7, 12, 3]
+    ids = torch.tensor([[*source, BOS, *target]])
+    found = traced(js, source, target)
+    taken, given = hooked(model, lambda: GPT.forward(model, ids))
+    seen = assert_trace(found, model, taken, given)
+    for block in range(len(model.blocks)):
+        after = "norm" if block + 1 == len(model.blocks) else f"blocks.{block + 1}.norm_1"
+        for number, norm in ((1, f"blocks.{block}.norm_2"), (2, after)):
+            residual = f"blocks.{block}.residual_{number}"
+            np.testing.assert_allclose(found[residual], taken[norm], atol=1e-4)
+            seen.add(residual)
+    assert seen == set(found)
+
+
 @pytest.mark.parametrize("name", GRAMMAR)
 def test_shipped_model_gives_the_logits_of_torch(js, load, name):
     translator = load(name)
@@ -190,7 +407,7 @@ return [found, performance.now() - start];"""
 
 
 def limits(sources: list[list[int]]) -> dict[int, list[int]]:
-    """Indices of the sources (ids without `<eos>`) by the length after which Python cuts their translation."""
+    """Indices of the sources (ids without `<eos>`) by the length at which Python cuts a translation."""
     classes: dict[int, list[int]] = {}
     for index, source in enumerate(sources):
         classes.setdefault(16 * (len(source) // 8) + 24, []).append(index)
@@ -224,7 +441,8 @@ def test_greedy_writes_the_same_tokens_on_the_whole_test_split(js, load, name):
 
 
 BEAM = """return arg.sources.map(source => {
-  const {history, ...found} = translator.beamSearch(translator.encode(source), arg.width, arg.alpha, arg.limit);
+  const memory = translator.encode(source);
+  const {history, ...found} = translator.beamSearch(memory, arg.width, arg.alpha, arg.limit);
   return found;
 })"""
 

@@ -20,7 +20,8 @@
 // embedRow(W, id) -> row `id` of W
 // probabilities(logits, temperature = 1) -> softmax(logits / temperature)   temperature 0: all on the largest
 // drawFrom(p, u) -> index, for u uniform in [0, 1)
-// normaliseLayer(x, weight, bias, epsilon = 1e-5)                      layer normalisation; the last two tensors or null
+// normaliseLayer(x, weight, bias, epsilon = 1e-5)                      layer normalisation; weight and bias tensors or null
+// normaliseRms(x, weight, epsilon = 1e-5)                              root-mean-square normalisation
 // cellStep(cell, x, before) -> after                                   one step of one cell
 // takeTensor(tensors, name, ...shape) -> tensor                        throws an Error if it is missing or has another shape
 // recurrentNetwork(tensors, prefix, directions = 1) -> network         directions 2: bidirectional
@@ -198,9 +199,22 @@ export function drawFrom(p, u) {
 }
 
 export function normaliseLayer(x, weight = null, bias = null, epsilon = 1e-5) {
-  const n = x.length, mean = x.reduce((a, b) => a + b, 0) / n;
-  const scale = 1 / Math.sqrt(x.reduce((sum, v) => sum + (v - mean) ** 2, 0) / n + epsilon);
-  return x.map((v, i) => (v - mean) * scale * (weight ? weight.data[i] : 1) + (bias ? bias.data[i] : 0));
+  const n = x.length, y = new Float32Array(n);
+  let mean = 0, variance = 0;
+  for (let i = 0; i < n; i++) mean += x[i] / n;
+  for (let i = 0; i < n; i++) variance += (x[i] - mean) ** 2 / n;
+  const scale = 1 / Math.sqrt(variance + epsilon);
+  for (let i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * (weight ? weight.data[i] : 1) + (bias ? bias.data[i] : 0);
+  return y;
+}
+
+export function normaliseRms(x, weight, epsilon = 1e-5) {
+  const n = x.length, y = new Float32Array(n);
+  let square = 0;
+  for (let i = 0; i < n; i++) square += x[i] ** 2 / n;
+  const scale = 1 / Math.sqrt(square + epsilon);
+  for (let i = 0; i < n; i++) y[i] = x[i] * scale * weight.data[i];
+  return y;
 }
 
 // ---------------------------------------------------------------------- recurrent cells

@@ -1,6 +1,6 @@
 // The recurrent encoder-decoder of attnbook.seq2seq in the page.
 //
-// seq2seq(tensors, config) -> {attends, layers: 1, heads: 1, encode(ids), start(memory), step(memory, state, id)}
+// seq2seqNetwork(tensors, config) -> {attends, layers: 1, heads: 1, encode(ids), start(memory), step(memory, state, id)}
 // as translator.js describes them; here ids of a source end in <eos>.
 //   memory: {outputs, states, final, keys}   outputs: a tensor (source, features) of encoder states; states: the cells' states
 //           at each position (see recurrentNetwork), one for each layer and direction; final: the decoder's first state;
@@ -11,7 +11,7 @@ import {applyLinear, applyLinears, embedRow, probabilities, recurrentNetwork, ta
 
 const CELLS = ["rnn", "lstm", "gru"], ATTENTIONS = [null, "additive", "dot", "general"];
 
-export function seq2seq(tensors, config) {
+export function seq2seqNetwork(tensors, config) {
   const {src_vocab_size: sources, tgt_vocab_size: targets, embedding_size: embedded, hidden_size: hidden, num_layers: layers} = config;
   const {cell, attention, bidirectional, reverse_source: reversed} = config, directions = bidirectional ? 2 : 1;
   const expect = (name, list) => { if (!list.includes(config[name])) throw new Error(`config: expected ${name} in ${list.join(", ")}, found ${config[name]}`); };

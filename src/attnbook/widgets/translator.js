@@ -16,7 +16,8 @@
 // loadTranslator(bytes) -> translator
 //   .kind "Seq2Seq" | "Transformer" | "GPT"; .config, .decoding {beam_width, alpha}, .about: what the file says
 //   .attends       false: a Seq2Seq without attention
-//   .layers, .heads  of the cross-attention (1, 1 of a Seq2Seq); .encoderLayers: of the encoder's self-attention, or 0
+//   .layers, .heads  of the cross-attention (1, 1 of a Seq2Seq); .encoderLayers: of the encoder's self-attention, or 0.
+//       A GPT has self-attention only: what it gives to the source (with <bos>, which ends it) is returned as cross, the rest as self
 //   .sourceTokens, .targetTokens  the vocabularies; ids 0 to 3 are <pad>, <bos>, <eos>, <unk>
 //   .sentences(text) -> the sentences of a normalised text, as Python's translate cuts them
 //   .tokenize(text) -> [{token, id, known}]      one sentence, normalised and cut; without <eos>
@@ -25,7 +26,7 @@
 //   .decodeTarget(ids) -> tokens                 up to the first <eos>, subwords joined
 //   .detokenize(tokens) -> text                  with spaces and capitals
 //   .encode(ids) -> memory                       ids of the source without <eos>, which encode adds; 1 to 200 of them
-//       memory.ids (with <eos>); .limit: tokens after which Python cuts the translation;
+//       memory.ids (with <eos>; <bos> of a GPT); .limit: tokens after which Python cuts the translation;
 //       .weights[layer][head] {rows, columns, data}: the encoder's self-attention (Transformer only)
 //   .start(memory) -> state                      before <bos>; state.length: tokens that it has read
 //   .step(memory, state, id) -> {logits, state, cross, self}
@@ -36,6 +37,8 @@
 //       history[t]: the candidates that were kept after step t, {parent, id, logProb, ended, score}, parent an index into the
 //       open ones of history[t - 1] (those that have not ended)
 //   steps[t]: what step gave after <bos> and t tokens; the model's choice of token t comes from it
+//   .trace(ids, targetIds) -> [{name, shape, data}]   every intermediate tensor of one pass over a source and the target so far
+//       (ids as for encode and from encodeTarget); the names stand in transformer.js. null of a Seq2Seq
 // logProbabilities(logits) -> Float32Array, −∞ for <pad> and <bos>, which are never chosen
 // lengthPenalty(length, alpha)
 //
@@ -44,13 +47,36 @@
 // and return what the others return.
 
 import {readSafetensors} from "./runtime.js";
-import {seq2seq} from "./seq2seq.js";
+import {seq2seqNetwork} from "./seq2seq.js";
 import {bytePairs, detokenizeEnglish, normalizeChinese, normalizeEnglish, splitSentences, tokenizeChinese, tokenizeEnglish} from "./text.js";
+import {gptNetwork, transformerNetwork} from "./transformer.js";
 
 const FORMAT = "attnbook translator 1";
 const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"], [PAD_ID, BOS_ID, EOS_ID, UNK_ID] = [0, 1, 2, 3];
 const LONGEST_SOURCE = 200; // tokens, as in Python
-const MODELS = {Seq2Seq: seq2seq};
+
+// How the kinds of models are made, what ends their sources, and which entries of the config count their tokens.
+const MODELS = {
+  Seq2Seq: {make: seq2seqNetwork, end: EOS_ID, sizes: ["src_vocab_size", "tgt_vocab_size"]},
+  Transformer: {make: transformerNetwork, end: EOS_ID, sizes: ["src_vocab_size", "tgt_vocab_size"]},
+  GPT: {make: translatingGpt, end: BOS_ID, sizes: ["vocab_size", "vocab_size"]},
+};
+
+// A GPT continues the prompt "source <bos>" with the target. What its self-attention gives to the prompt stands for
+// cross-attention, what it gives to <bos> and the target for the target's self-attention.
+function translatingGpt(tensors, config) {
+  const network = gptNetwork(tensors, config);
+  return {
+    attends: true, layers: network.layers, heads: network.heads,
+    encode: ids => ({prompt: network.skip(network.start(), ids.slice(0, -1))}),
+    start: memory => ({length: 0, read: memory.prompt}),
+    step(memory, state, id) {
+      const {logits, state: read, self} = network.step(state.read, id), end = memory.ids.length, part = (...range) => self.map(layer => layer.map(row => row.slice(...range)));
+      return {logits, state: {length: state.length + 1, read}, cross: part(0, end), self: part(end - 1)};
+    },
+    trace: (ids, target) => network.trace([...ids, ...target.slice(1)]),
+  };
+}
 
 export function logProbabilities(logits) {
   const out = new Float32Array(logits.length), allowed = i => i !== PAD_ID && i !== BOS_ID;
@@ -159,28 +185,29 @@ export function loadTranslator(bytes) {
     const all = [...SPECIALS, ...tokens], index = new Map(all.map((token, id) => [token, id]));
     return {all, id: token => index.get(token) ?? UNK_ID, has: token => index.has(token)};
   };
-  const source = vocabulary("source", config.src_vocab_size), target = vocabulary("target", config.tgt_vocab_size);
+  const {make, end, sizes} = MODELS[kind], source = vocabulary("source", config[sizes[0]]), target = vocabulary("target", config[sizes[1]]);
+  if (kind === "GPT") expect(String(source.all) === String(target.all), "one vocabulary for both languages", "two");
   const used = new Set(), seen = {get: name => (used.add(name), tensors.get(name)), has: name => tensors.has(name), keys: () => tensors.keys()};
-  const model = MODELS[kind](seen, config);
+  const model = make(seen, config);
   const unused = [...tensors.keys()].filter(name => !used.has(name));
   expect(!unused.length, "no other weights", unused.slice(0, 4).join(", "));
   const subwords = merges.length ? bytePairs(merges) : null, written = new Map(Object.entries(casing));
 
-  const checked = (ids, tokens) => {
-    for (const id of ids) if (!Number.isInteger(id) || id < 0 || id >= tokens.length) throw new RangeError(`ids: expected integers in [0, ${tokens.length - 1}], found ${id}`);
+  const checked = (ids, tokens, lowest = 0) => {
+    for (const id of ids) if (!Number.isInteger(id) || id < lowest || id >= tokens.length) throw new RangeError(`ids: expected integers in [${lowest}, ${tokens.length - 1}], found ${id}`);
     return ids;
   };
   function encode(ids) {
     if (!(ids.length >= 1 && ids.length <= LONGEST_SOURCE)) throw new RangeError(`ids: expected 1 to ${LONGEST_SOURCE} tokens in a sentence, found ${ids.length}`);
-    const all = [...checked(ids, source.all), EOS_ID];
+    const all = [...checked(ids, source.all, PAD_ID + 1), end];
     return {ids: all, limit: 16 * Math.floor(ids.length / 8) + 24, ...model.encode(all)};
   }
   const start = memory => model.start(memory);
   const step = (memory, state, id) => model.step(memory, state, checked([id], target.all)[0]);
   const stepper = {start, step};
   const decode = ids => {
-    const end = checked(ids, target.all).indexOf(EOS_ID);
-    return (end < 0 ? ids : ids.slice(0, end)).filter(id => id !== PAD_ID && id !== BOS_ID).map(id => target.all[id]);
+    const stop = checked(ids, target.all).indexOf(EOS_ID);
+    return (stop < 0 ? ids : ids.slice(0, stop)).filter(id => id !== PAD_ID && id !== BOS_ID).map(id => target.all[id]);
   };
   return {
     kind, config, decoding, about, attends: model.attends, layers: model.layers, heads: model.heads, encoderLayers: model.encoderLayers ?? 0,
@@ -192,6 +219,7 @@ export function loadTranslator(bytes) {
     decodeTarget: ids => (subwords ? subwords.decode(decode(ids)) : decode(ids)),
     detokenize: tokens => detokenizeEnglish(tokens, written),
     encode, start, step,
+    trace: model.trace ? (ids, targetIds) => model.trace([...checked(ids, source.all, PAD_ID + 1), end], [BOS_ID, ...checked(targetIds, target.all)]) : null,
     greedySteps: (...rest) => greedySteps(stepper, ...rest),
     beamSteps: (...rest) => beamSteps(stepper, ...rest),
     greedy: (...rest) => finish(greedySteps(stepper, ...rest)),
