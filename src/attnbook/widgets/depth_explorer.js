@@ -47,26 +47,35 @@ export function grow(stack, depth) {
   return stack;
 }
 
-// s W x and s Wᵀ g for every token.
-function apply(W, x, width, s) {
+// s W x for every token, or s Wᵀ x with steps of `width` from one column to the next: four tokens at a time, because
+// four sums that do not wait for each other are quicker.
+function apply(W, x, width, s, row = width, column = 1) {
   const out = new Float64Array(x.length);
-  for (let t = 0; t < x.length; t += width)
-    for (let i = 0, at = 0; i < width; i++) {
-      let sum = 0;
-      for (let j = 0; j < width; j++) sum += W[at++] * x[t + j];
-      out[t + i] = s * sum;
+  for (let p = 0; p < x.length; p += 4 * width) {
+    const q = p + width,
+      r = q + width,
+      t = r + width;
+    for (let i = 0; i < width; i++) {
+      let a = 0,
+        b = 0,
+        c = 0,
+        d = 0;
+      for (let j = 0, at = i * row; j < width; j++, at += column) {
+        const w = W[at];
+        a += w * x[p + j];
+        b += w * x[q + j];
+        c += w * x[r + j];
+        d += w * x[t + j];
+      }
+      out[p + i] = s * a;
+      out[q + i] = s * b;
+      out[r + i] = s * c;
+      out[t + i] = s * d;
     }
+  }
   return out;
 }
-function applyTransposed(W, g, width, s) {
-  const out = new Float64Array(g.length);
-  for (let t = 0; t < g.length; t += width)
-    for (let i = 0, at = 0; i < width; i++) {
-      const by = s * g[t + i];
-      for (let j = 0; j < width; j++) out[t + j] += W[at++] * by;
-    }
-  return out;
-}
+const applyTransposed = (W, g, width, s) => apply(W, g, width, s, 1, width);
 
 // Layer normalisation with scale 1 and shift 0, and its derivative: {out, inverse}, inverse = 1 / √(σ² + ε) of each token.
 function normalise(x, width) {
@@ -180,18 +189,29 @@ export function verdict(values) {
   return worst < -LIMIT ? "vanishes" : worst > LIMIT ? "explodes" : "holds";
 }
 
-// The part of a line between y = low and y = high, with its crossing points.
+// The parts of a line between y = low and y = high, each from where it enters to where it leaves.
 export function within(points, low, high) {
-  const out = [];
+  const parts = [];
+  let open = false;
   points.forEach(([x, y], i) => {
+    const crossings = [];
     if (i) {
       const [x0, y0] = points[i - 1];
-      const crossings = [low, high].filter(edge => (y0 - edge) * (y - edge) < 0).map(edge => [x0 + ((edge - y0) / (y - y0)) * (x - x0), edge]);
-      out.push(...crossings.sort((a, b) => a[0] - b[0]));
+      for (const edge of [low, high]) if ((y0 - edge) * (y - edge) < 0) crossings.push([x0 + ((edge - y0) / (y - y0)) * (x - x0), edge]);
+      crossings.sort((p, q) => p[0] - q[0]);
     }
-    if (y >= low && y <= high) out.push([x, y]);
+    for (const crossing of crossings) {
+      if (open) parts.at(-1).push(crossing);
+      else parts.push([crossing]);
+      open = !open;
+    }
+    if (y >= low && y <= high) {
+      if (open) parts.at(-1).push([x, y]);
+      else parts.push([[x, y]]);
+      open = true;
+    } else open = false;
   });
-  return out;
+  return parts.filter(part => part.length > 1);
 }
 
 const VERDICTS = {
@@ -209,13 +229,17 @@ const AXES = {
   weights: {zh: "第 l 层的 ‖∂ℒ/∂W₂‖（对数刻度）", en: "‖∂ℒ/∂W₂‖ of layer l (log scale)"},
   size: {zh: "h_l 的均方根（对数刻度）", en: "root mean square of h_l (log scale)"},
 };
+const ALONG = {
+  there: {zh: "输入 → 层 l → 输出", en: "input → layer l → output"},
+  back: {zh: "输入 ← 层 l ← 输出（梯度往回走）", en: "input ← layer l ← output (gradients run back)"},
+};
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const decade = v => (v === 0 ? "1" : `10${String(v).replace(/./g, c => (c === "-" ? "⁻" : SUPERSCRIPT[c]))}`);
-const short = x => (x !== 0 && (x < 0.001 || x >= 1e5) ? scientific(x) : fmt(x, x >= 100 ? 0 : x >= 10 ? 1 : x >= 1 ? 2 : 3));
+const short = x => (x !== 0 && (x < 0.01 || x >= 1e5) ? scientific(x) : fmt(x, x >= 100 ? 0 : x >= 10 ? 1 : x >= 1 ? 2 : x >= 0.1 ? 3 : 4));
 
 const STYLE = `
 .anb .anb-dx{display:flex;flex-direction:column;gap:2px;margin:0 0 10px}
-.anb .anb-dx-r{display:grid;grid-template-columns:15em minmax(60px,1fr) 6.2em 6em;gap:0 10px;align-items:center;margin:0;padding:2px 8px 2px 6px;border-radius:8px;border:1.5px solid transparent;font-size:13px;line-height:1.35;min-height:30px}
+.anb .anb-dx-r{display:grid;grid-template-columns:17em minmax(60px,1fr) 6.2em 6em;gap:0 10px;align-items:center;margin:0;padding:2px 8px 2px 6px;border-radius:8px;border:1.5px solid transparent;font-size:13px;line-height:1.35;min-height:30px}
 .anb label.anb-dx-r{cursor:pointer}
 .anb label.anb-dx-r:hover{border-color:var(--line)}
 .anb .anb-dx-on.anb-dx-on{background:var(--soft);border-color:var(--dim)}
@@ -223,12 +247,12 @@ const STYLE = `
 .anb .anb-dx-n{display:flex;align-items:center;gap:6px;min-width:0}
 .anb .anb-dx-n i{flex:none;width:20px;height:0;border-top:3px solid}
 .anb .anb-dx-n input{flex:none;accent-color:var(--q);width:14px;height:14px}
-.anb .anb-dx-n small{font-size:12px;color:var(--dim)}
+.anb .anb-dx-n small{font-size:12px;color:var(--dim);white-space:nowrap}
 .anb .anb-dx-f{font-weight:600;white-space:nowrap}
 .anb .anb-dx-v{text-align:end;font-variant-numeric:tabular-nums;white-space:nowrap}
 .anb .anb-dx-w{white-space:nowrap}
 .anb .anb-dx-s{display:flex;justify-content:space-between}
-@container (max-width:600px){.anb .anb-dx-r{grid-template-columns:minmax(0,1fr) auto 5.6em;row-gap:3px}.anb .anb-dx-s{grid-row:2;grid-column:1/-1}.anb .anb-dx-n small{display:none}}
+@container (max-width:640px){.anb .anb-dx-r{grid-template-columns:minmax(0,1fr) auto 5.6em;row-gap:3px}.anb .anb-dx-s{grid-row:2;grid-column:1/-1}.anb .anb-dx-n small{display:none}}
 `;
 
 function render({model, el}) {
@@ -244,6 +268,9 @@ function render({model, el}) {
       css: STYLE,
     },
   );
+  let found = null,
+    stripWidth = 0,
+    plotWidth = 0;
   const get = name => model.get(name);
   const slider = (name, label, min, max, step, digits) =>
     ui.slider({label, min, max, step, value: get(name), format: v => fmt(v, digits), onInput: v => ui.set({[name]: v})});
@@ -265,6 +292,7 @@ function render({model, el}) {
   const again = ui.button({label: {zh: "重新抽样", en: "new draw"}, onClick: () => ui.set({seed: (get("seed") + 1) % 2 ** 31})});
   ui.controls.append(controls.depth.el, controls.scale.el, controls.activation.el, controls.quantity.el, controls.width.el, layer.el, again.el);
 
+  const traits = () => Object.fromEntries(["depth", "scale", "activation", "width"].map(name => [name, get(name)]));
   // The first layer that has the quantity, and the one that is looked at.
   const first = () => (get("quantity") === "weights" ? 1 : 0);
   const looked = () => Math.max(first(), Math.min(get("layer"), get("depth")));
@@ -300,9 +328,6 @@ function render({model, el}) {
   const box = h("div", {class: "anb-m"}, plot);
   ui.figure.append(list, scale.el, box);
 
-  let found = null,
-    stripWidth = 0,
-    plotWidth = 0;
   ui.onResize(rows[0].strip, width => {
     stripWidth = width;
     drawStrips();
@@ -370,8 +395,8 @@ function render({model, el}) {
     segment(LEFT, height - FOOT, plotWidth - RIGHT, height - FOOT, "var(--dim)");
     segment(X(looked()), TOP, X(looked()), height - FOOT, "var(--ink)", {"stroke-dasharray": "4 3"});
     const line = (points, stroke, more) => {
-      const inside = within(points, low, high);
-      parts.push(h("polyline", {points: inside.map(([x, y]) => `${X(x).toFixed(1)},${Y(y).toFixed(1)}`).join(" "), fill: "none", stroke, "stroke-linejoin": "round", ...more}));
+      const d = within(points, low, high).map(part => `M${part.map(([x, y]) => `${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join("L")}`);
+      parts.push(h("path", {d: d.join(""), fill: "none", stroke, "stroke-linejoin": "round", ...more}));
     };
     const order = DESIGNS.map((_, i) => i).sort((a, b) => (a === chosen) - (b === chosen));
     for (const i of order)
@@ -382,7 +407,7 @@ function render({model, el}) {
       });
     const expected = theory({...traits(), ...DESIGNS[chosen]})?.[get("quantity")];
     if (expected) line(expected.map((v, i) => [i + from, Math.log10(v)]), "var(--ink)", {"stroke-width": 1.75, "stroke-dasharray": "1.5 4", "stroke-linecap": "round"});
-    text((LEFT + plotWidth - RIGHT) / 2, height - 6, ui.t({zh: "层 l，从输入到输出", en: "layer l, from input to output"}), "middle");
+    text((LEFT + plotWidth - RIGHT) / 2, height - 6, ui.t(get("quantity") === "size" ? ALONG.there : ALONG.back), "middle");
     text(-(TOP + height - FOOT) / 2, 13, ui.t(AXES[get("quantity")]), "middle", {transform: "rotate(-90)"});
     plot.replaceChildren(...parts);
   }
@@ -391,7 +416,6 @@ function render({model, el}) {
     ui.set({layer: Math.round(first() + Math.max(0, Math.min(1, share)) * (get("depth") - first()))});
   });
 
-  const traits = () => Object.fromEntries(["depth", "scale", "activation", "width"].map(name => [name, get(name)]));
   function words() {
     const {residual, norm, quantity, depth} = Object.fromEntries(["residual", "norm", "quantity", "depth"].map(name => [name, get(name)])),
       chosen = DESIGNS.findIndex(d => d.residual === residual && d.norm === norm);
