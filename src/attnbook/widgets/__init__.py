@@ -9,6 +9,7 @@ from attnbook.widgets.decoding_stepper import DecodingStepper
 from attnbook.widgets.depth_explorer import DepthExplorer
 from attnbook.widgets.gate_explorer import GateExplorer
 from attnbook.widgets.gradient_flow import GradientFlow
+from attnbook.widgets.head_gallery import HeadGallery
 from attnbook.widgets.mask_builder import MaskBuilder
 from attnbook.widgets.receptive_field import ReceptiveField
 from attnbook.widgets.recurrent_stepper import RecurrentStepper
@@ -26,6 +27,7 @@ __all__ = [
     "DepthExplorer",
     "GateExplorer",
     "GradientFlow",
+    "HeadGallery",
     "MaskBuilder",
     "ReceptiveField",
     "RecurrentStepper",
