@@ -81,7 +81,7 @@ _TATOEBA = Recipe(
     subword_dropout=0.05,
     validate_every=500,
     beam_width=5,
-    alpha=1.0,
+    alpha=1.4,
 )
 
 RECIPES: dict[str, Recipe] = {
