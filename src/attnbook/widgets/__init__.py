@@ -4,6 +4,7 @@ from attnbook.widgets.activation_explorer import ActivationExplorer
 from attnbook.widgets.alignment_explorer import AlignmentExplorer
 from attnbook.widgets.attention_calculator import AttentionCalculator
 from attnbook.widgets.attention_heatmap import AttentionHeatmap
+from attnbook.widgets.data_flow_explorer import DataFlowExplorer
 from attnbook.widgets.decision_boundary import DecisionBoundary
 from attnbook.widgets.decoding_stepper import DecodingStepper
 from attnbook.widgets.depth_explorer import DepthExplorer
@@ -22,6 +23,7 @@ __all__ = [
     "AlignmentExplorer",
     "AttentionCalculator",
     "AttentionHeatmap",
+    "DataFlowExplorer",
     "DecisionBoundary",
     "DecodingStepper",
     "DepthExplorer",
