@@ -10,6 +10,7 @@ from torch import nn
 from attnbook import LSTM, RNN
 from attnbook.text import BOS, EOS, Vocabulary, corpus, tokenize_chinese, tokenize_english
 from attnbook.widgets import RecurrentStepper
+from attnbook.widgets.recurrent_stepper import EXAMPLE
 
 PAIRS = corpus(150, seed=5)
 ENGLISH = "These two weasels are reading a book."
@@ -399,6 +400,22 @@ def test_two_on_one_page_do_not_meet(stepper):
     assert len(ids) == len(set(ids))
 
 
+def test_it_opens_with_a_sentence_in_the_readers_language(mount, model, vocabulary):
+    widget = RecurrentStepper(model, vocabulary)
+    assert widget.text == list(EXAMPLE)
+    for lang, text in zip(("zh", "en"), EXAMPLE, strict=True):
+        shown = mount(widget, lang=lang)
+        assert field(shown).input_value() == text
+        assert columns(shown).count() == len(ids_of(vocabulary, text))
+    shown.js("document.documentElement.lang = 'zh-CN'")
+    shown.settle()
+    assert field(shown).input_value() == EXAMPLE[0]
+    field(shown).fill("鼬在睡觉。")  # what the reader types stays in every language
+    shown.js("document.documentElement.lang = 'en'")
+    shown.settle()
+    assert field(shown).input_value() == shown.get("text") == "鼬在睡觉。"
+
+
 def test_clean_up_leaves_nothing(stepper):
     shown = stepper(ENGLISH)
     button(shown, "Play").click()
@@ -453,7 +470,9 @@ def test_wrong_models_are_explained(vocabulary):
     ("traits", "error"),
     [
         ({"text": 3}, TypeError),
+        ({"text": ("鼬", 3)}, TypeError),
         ({"text": "鼬" * 301}, ValueError),
+        ({"text": ("鼬" * 301, "weasel")}, ValueError),
         ({"step": -1}, ValueError),
         ({"step": 1.5}, TypeError),
         ({"unit": 16}, ValueError),

@@ -126,15 +126,22 @@ class Flag(_Explained):
 
 
 class Text(_Explained):
-    """A str of bounded length."""
+    """A str of bounded length; with `paired=True` also a pair (zh, en), one for each reader."""
 
-    def __init__(self, longest: int):
+    def __init__(self, longest: int, paired: bool = False):
         super().__init__("")
-        self.longest = longest
-        self.expected = f"a str of at most {longest} characters"
+        self.longest, self.paired = longest, paired
+        self.expected = f"a str of at most {longest} characters{' or a pair (zh, en) of them' * paired}"
 
     def fits(self, value: Any) -> bool | None:
-        return len(value) <= self.longest if isinstance(value, str) else None
+        return isinstance(value, str) or (self.paired and _is_pair(value)) or None
+
+    def validate(self, obj: Any, value: Any) -> str | list[str]:
+        value = super().validate(obj, value)
+        longest = len(value) if isinstance(value, str) else max(map(len, value))
+        if longest > self.longest:
+            raise ValueError(f"{self.name}: expected {self.expected}, found {longest} characters")
+        return value if isinstance(value, str) else list(value)
 
 
 class Checkpoint(_Explained):

@@ -93,6 +93,7 @@ function render({model, el}) {
     },
   });
   const {t} = ui;
+  const sentence = () => { const text = get("text"); return typeof text === "string" ? text : text[ui.lang === "zh" ? 0 : 1]; };
   const SPECIAL = {[BOS]: {zh: "⟨开始⟩", en: "⟨start⟩"}, [EOS]: {zh: "⟨结束⟩", en: "⟨end⟩"}, [UNK]: {zh: "⟨未知⟩", en: "⟨unknown⟩"}};
   const name = id => SPECIAL[id] ?? vocabulary[id];
   const percent = p => (p >= 0.0995 ? `${Math.round(100 * p)}%` : p >= 0.001 ? `${(100 * p).toFixed(1)}%` : "<0.1%");
@@ -184,12 +185,12 @@ function render({model, el}) {
 
   let themed = "";
   function update() {
-    words = cutTokens(get("text"));
+    words = cutTokens(sentence());
     ids = [BOS, ...words.map(word => index.get(word) ?? UNK)];
     at = Math.min(get("step") ?? Infinity, ids.length - 1);
     const erased = get("erase"), u = get("unit");
     trace = lm.read(ids, erased);
-    if (input.value !== get("text")) input.value = get("text");
+    if (input.value !== sentence()) input.value = sentence();
     temperature.set(get("temperature")); unit.set(u); erase.set(erased === at && at > 0);
     erase.input.disabled = at === 0;
     back.el.disabled = at === 0; forth.el.disabled = at === ids.length - 1;

@@ -10,24 +10,12 @@ from torch import nn
 from attnbook.notebook import Bilingual
 from attnbook.recurrent import RNN
 from attnbook.text.vocabulary import Vocabulary
-from attnbook.widgets.base import Number, Widget, bundle
+from attnbook.widgets.base import Number, Text, Widget, bundle
 
 __all__ = ["RecurrentStepper"]
 
 LONGEST = 300  # characters of a sentence
-
-
-class _Text(traitlets.TraitType):
-    """A text of bounded length."""
-
-    default_value = ""
-
-    def validate(self, obj: Any, value: Any) -> str:
-        if not isinstance(value, str):
-            raise TypeError(f"{self.name}: expected a str, found {value!r} ({type(value).__name__})")
-        if len(value) > LONGEST:
-            raise ValueError(f"{self.name}: expected at most {LONGEST} characters, found {len(value)}")
-        return value
+EXAMPLE = ("这两只鼬昨天晚上在河边唱歌。", "These two weasels sang by the river last night.")
 
 
 class RecurrentStepper(Widget):
@@ -39,7 +27,9 @@ class RecurrentStepper(Widget):
         model: a module with the parts `embedding` (nn.Embedding), `recurrent` (our RNN, one layer, one
             direction) and `output` (nn.Linear to the vocabulary).
         vocabulary: the model's vocabulary.
-        text: the sentence, Chinese or English; it is cut as `tokenize_chinese` and `tokenize_english` do.
+        text: the sentence, Chinese or English, or a pair (zh, en) of which the reader sees the one in their
+            language; it is cut as `tokenize_chinese` and `tokenize_english` do. What the reader types is
+            stored here.
         step: how far the model has read; 0 is `<bos>`. None = to the end.
         unit: the unit of the state that is followed.
         temperature: of the next token's probabilities, 0 … 3.
@@ -55,13 +45,19 @@ class RecurrentStepper(Widget):
 
     weights = traitlets.Bytes(read_only=True).tag(sync=True)  # safetensors, float16
     tokens = traitlets.List(read_only=True).tag(sync=True)  # the vocabulary, special tokens first
-    text = _Text().tag(sync=True)
+    text = Text(LONGEST, paired=True).tag(sync=True)
     step = Number(None, 0, LONGEST, integer=True, optional=True).tag(sync=True)
     unit = Number(0, 0, 10**4, integer=True).tag(sync=True)
     temperature = Number(1.0, 0, 3).tag(sync=True)
     erase = Number(None, 0, LONGEST, integer=True, optional=True).tag(sync=True)
 
-    def __init__(self, model: nn.Module, vocabulary: Vocabulary, text: str = "", **traits: Any):
+    def __init__(
+        self,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        text: str | tuple[str, str] = EXAMPLE,
+        **traits: Any,
+    ):
         self._hidden_size = _check(model, vocabulary)
         tensors = {name: p.detach().to(torch.float16) for name, p in model.named_parameters()}
         self.set_trait("weights", safetensors.torch.save(tensors))
@@ -77,10 +73,11 @@ class RecurrentStepper(Widget):
         return proposal["value"]
 
     def describe(self) -> Bilingual:
+        zh, en = (self.text, self.text) if isinstance(self.text, str) else self.text
         return Bilingual(
-            f"循环网络步进器：一个训练好的语言模型逐个词元地读“{self.text}”，"
+            f"循环网络步进器：一个训练好的语言模型逐个词元地读“{zh}”，"
             f"显示每一步 {self._hidden_size} 个单元的隐状态和下一个词元的概率。",
-            f"Recurrent stepper: a trained language model reads “{self.text}” token by token, with the "
+            f"Recurrent stepper: a trained language model reads “{en}” token by token, with the "
             f"{self._hidden_size} units of its hidden state at each step and the next token's probabilities.",
         )
 
