@@ -102,7 +102,7 @@ def test_modules_and_buffers_are_outside_the_page_and_shared(site):
     state = json.loads(re.search(r"widget-state\+json\">(.*?)</script>", text, re.S)[1])["state"]
     assert len(state) == 2
     keys = {model["state"]["_esm"]["asset"] for model in state.values()}
-    keys |= {buffer["asset"] for model in state.values() for buffer in model["buffers"]}
+    keys |= {key for model in state.values() for buffer in model["buffers"] for key in buffer["assets"]}
     scripts = {path.stem for path in (site / "zh" / "_static" / "widgets").iterdir()}
     assert keys == scripts
     assert len(scripts) == 2  # both counters have the same module and the same data
@@ -261,7 +261,7 @@ def lose_module(state, first):
 
 
 def lose_buffer(state, first):
-    state[first]["buffers"][0]["asset"] = "0000000000000000"
+    state[first]["buffers"][0]["assets"] = ["0000000000000000"]
 
 
 @pytest.mark.browser

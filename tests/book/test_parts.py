@@ -1,5 +1,6 @@
 """The smaller parts of the book: repository, citations, links, widgets' state, figures, execution, build."""
 
+import base64
 import json
 import re
 import subprocess
@@ -8,6 +9,7 @@ import types
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 
 from attnbook.book import execution, links, plotly, widgets
@@ -133,9 +135,19 @@ class TestWidgets:
         assert set(model["state"]) == {"count", "_esm"}
         assert json.loads(scripts[model["state"]["_esm"]["asset"]]) == "export default {}"
         big, small = model["buffers"]
-        assert json.loads(scripts[big["asset"]]) == "A" * 100
+        (key,) = big["assets"]
+        assert json.loads(scripts[key]) == "A" * 100
         assert "data" not in big
         assert small["data"] == "AAAA"
+
+    def test_many_megabytes_become_several_scripts(self):
+        data = base64.b64encode(np.random.default_rng(0).bytes(2_000_000)).decode()
+        model = anywidget()
+        model["buffers"] = [{"path": ["big"], "encoding": "base64", "data": data}]
+        scripts = widgets.store(model)
+        parts = [json.loads(scripts[key]) for key in model["buffers"][0]["assets"]]
+        assert [len(part) for part in parts] == [2**20, 2**20, len(data) - 2**21]
+        assert b"".join(map(base64.b64decode, parts)) == base64.b64decode(data)
 
     def test_equal_texts_share_a_script(self):
         assert widgets.store(anywidget(count=1)).keys() == widgets.store(anywidget(count=2)).keys()

@@ -4,6 +4,7 @@ nbclient stores each widget's state in the executed notebook, and myst-nb writes
 Here the page keeps only what it needs: module texts and binary buffers go into scripts named by content hash
 (shared between pages, cached, loaded when the widget comes near the viewport), models that no view reaches
 are left out, and each view becomes a placeholder with the widget's text alternative in both languages.
+A buffer of many megabytes becomes several scripts, so that the reader can be told how far it is.
 `static/widget-host.js` does the rest in the reader's browser.
 """
 
@@ -26,6 +27,7 @@ FOLDER = "widgets"  # below _static
 _VIEW_SCRIPT = re.compile(rf'<script type="{re.escape(VIEW)}">(.*?)</script>', re.S)
 _MODEL_REFERENCE = re.compile(r"IPY_MODEL_([0-9a-f]{32})")
 _SMALL = 64  # base64 characters; a smaller buffer is cheaper in the page than as a file of its own
+_PART = 2**20  # base64 characters of one script; a multiple of 4, so that each part is decoded by itself
 _LINKS = ("LinkModel", "DirectionalLinkModel")
 
 
@@ -131,7 +133,8 @@ def store(model: dict) -> dict[str, str]:
         model["state"] = kept
     for buffer in model.get("buffers", []):
         if len(buffer.get("data", "")) > _SMALL:
-            buffer["asset"] = key_of(buffer.pop("data"))
+            data = buffer.pop("data")
+            buffer["assets"] = [key_of(data[start : start + _PART]) for start in range(0, len(data), _PART)]
     return moved
 
 

@@ -4,7 +4,12 @@
    `_static/widgets/<hash>.js`, each a script that registers one text (a module or a fetch would be blocked on
    file://, a script is not). A widget is mounted when it comes near the viewport. Each placeholder says how far
    it is in `data-state`: waiting, loading, mounted, failed. A widget that fails keeps its text alternative, says
-   so in the page's language, and does not stop the others. */
+   so in the page's language, can be tried again, and does not stop the others.
+
+   A module may name traits that it can do without at first: `export default {render, later: ["checkpoint"]}`.
+   Then it is mounted at once, `model.get("checkpoint")` is undefined, and
+   `await model.load("checkpoint", share => …)` fetches the bytes (once for all widgets that have the same ones),
+   tells the share that has arrived, from 0 to 1, and returns them. After a failure it may be called again. */
 (() => {
   "use strict";
   const STATE = 'script[type="application/vnd.jupyter.widget-state+json"]';
@@ -14,31 +19,39 @@
     zh: "这个交互组件没能启动，页面其余部分不受影响。",
     en: "This widget could not start; the rest of the page is not affected.",
   };
+  const AGAIN = {zh: "再试一次", en: "Try again"};
   const REFERENCE = /^IPY_MODEL_(.+)$/;
   const root = document.documentElement.dataset.content_root || "./";
 
+  // What is made for a key is made once; what failed is made anew.
   const once = make => {
     const made = new Map();
     return key => {
-      if (!made.has(key)) made.set(key, make(key));
+      if (!made.has(key)) {
+        const promise = make(key);
+        made.set(key, promise);
+        promise.catch(() => made.delete(key));
+      }
       return made.get(key);
     };
   };
 
-  const asset = once(
-    key =>
-      new Promise((resolve, reject) => {
-        const script = document.createElement("script");
-        script.src = `${root}_static/widgets/${key}.js`;
-        script.onload = () => {
-          const text = globalThis.attnbookAssets?.[key];
-          if (text === undefined) reject(new Error(`${script.src} registers nothing`));
-          else resolve(text);
-        };
-        script.onerror = () => reject(new Error(`${script.src} cannot be loaded`));
-        document.head.append(script);
-      }),
-  );
+  const asset = key =>
+    new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = `${root}_static/widgets/${key}.js`;
+      script.onload = () => {
+        const text = globalThis.attnbookAssets?.[key];
+        script.remove();
+        if (text === undefined) reject(new Error(`${script.src} registers nothing`));
+        else resolve(text);
+      };
+      script.onerror = () => {
+        script.remove();
+        reject(new Error(`${script.src} cannot be loaded`));
+      };
+      document.head.append(script);
+    });
 
   const module = once(async key => {
     const url = URL.createObjectURL(new Blob([await asset(key)], {type: "text/javascript"}));
@@ -59,20 +72,57 @@
     const raw = atob(base64);
     const out = new Uint8Array(raw.length);
     for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);
-    return new DataView(out.buffer);
+    return out;
+  };
+
+  /* The bytes of a buffer, from its parts; listeners hear the share that has arrived. */
+  const download = once(async name => {
+    const keys = name.split(" ");
+    let arrived = 0;
+    const parts = await Promise.all(
+      keys.map(async key => {
+        const part = bytes(await asset(key));
+        delete globalThis.attnbookAssets[key]; // the text is not needed any more
+        arrived++;
+        for (const listener of listening.get(name) || []) listener(arrived / keys.length);
+        return part;
+      }),
+    );
+    const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+    parts.reduce((at, part) => (whole.set(part, at), at + part.length), 0);
+    return new DataView(whole.buffer);
+  });
+  const listening = new Map();
+  const content = async ({data, assets}, listener = () => {}) => {
+    if (data !== undefined) return new DataView(bytes(data).buffer);
+    const name = assets.join(" ");
+    if (!listening.has(name)) listening.set(name, new Set());
+    listening.get(name).add(listener);
+    try {
+      return await download(name);
+    } finally {
+      listening.get(name).delete(listener);
+    }
   };
 
   /* One model: what the front end of a widget sees of its Python side. */
   class Model {
     #state;
+    #later;
     #listeners = new Map();
-    constructor(state) {
+    constructor(state, later) {
       this.#state = state;
+      this.#later = later;
     }
     widget_manager = {
       get_model: reference => model(reference.replace(REFERENCE, "$1")),
     };
     get(key) {
+      return this.#state[key];
+    }
+    async load(key, listener) {
+      if (this.#later.has(key)) this.#state[key] = await content(this.#later.get(key), listener);
+      this.#later.delete(key);
       return this.#state[key];
     }
     set(key, value) {
@@ -119,20 +169,33 @@
     }
   };
 
+  const front = once(async id => {
+    const exported = await module(saved[id].state._esm.asset);
+    const made = typeof exported === "function" ? await exported() : exported;
+    if (typeof made?.render !== "function") throw new Error("the module's default export has no render()");
+    return made;
+  });
+
   const model = once(async id => {
     const entry = saved[id];
     if (!entry) throw new Error(`no saved state for widget ${id}`);
     const state = structuredClone(entry.state);
+    const postponed = (entry.state._esm && (await front(id)).later) || [];
+    const later = new Map();
     await Promise.all(
       (entry.buffers || []).map(async buffer => {
-        const data = bytes(buffer.asset ? await asset(buffer.asset) : buffer.data);
         const path = buffer.path;
+        if (path.length === 1 && postponed.includes(path[0])) {
+          later.set(path[0], buffer);
+          return;
+        }
+        const data = await content(buffer);
         let place = state;
         for (const key of path.slice(0, -1)) place = place[key];
         place[path[path.length - 1]] = data;
       }),
     );
-    return new Model(state);
+    return new Model(state, later);
   });
 
   /* ipywidgets' jslink and jsdlink: two traits that follow each other without Python. */
@@ -154,28 +217,38 @@
     Promise.all(Object.keys(saved).filter(id => /^(Directional)?LinkModel$/.test(saved[id].model_name)).map(connect));
 
   const initialise = once(async id => {
-    const exported = await module(saved[id].state._esm.asset);
-    const front = typeof exported === "function" ? await exported() : exported;
-    if (typeof front?.render !== "function") throw new Error("the module's default export has no render()");
     const own = await model(id);
-    await front.initialize?.({model: own, experimental: {}});
-    return {front, own};
+    await (await front(id)).initialize?.({model: own, experimental: {}});
+    return own;
   });
 
-  const fail = (place, error) => {
-    console.error(error);
-    place.dataset.state = "failed";
-    const note = document.createElement("p");
-    note.className = "attnbook-failure";
-    note.setAttribute("role", "status");
-    for (const [language, text] of Object.entries(MESSAGE)) {
+  const inBothLanguages = (node, message) => {
+    for (const [language, text] of Object.entries(message)) {
       const part = document.createElement("span");
       part.className = "attnbook-lang";
       part.lang = language;
       part.textContent = text;
-      note.append(part);
+      node.append(part);
     }
-    place.prepend(note);
+    return node;
+  };
+
+  const fail = (place, error) => {
+    console.error(error);
+    place.dataset.state = "failed";
+    const note = inBothLanguages(document.createElement("p"), MESSAGE);
+    note.setAttribute("role", "status");
+    const again = inBothLanguages(document.createElement("button"), AGAIN);
+    again.type = "button";
+    const failure = document.createElement("div");
+    failure.className = "attnbook-failure";
+    failure.append(note, again);
+    again.addEventListener("click", () => {
+      failure.remove();
+      place.dataset.state = "waiting";
+      mount(place);
+    });
+    place.prepend(failure);
   };
 
   const mount = async place => {
@@ -188,10 +261,10 @@
       const id = place.dataset.model;
       if (!saved[id]) throw new Error(`no saved state for widget ${id}`);
       if (saved[id].state._css) await style(saved[id].state._css.asset);
-      const {front, own} = await initialise(id);
+      const own = await initialise(id);
       await connectLinks();
       place.append(element);
-      await front.render({model: own, el: element, experimental: {}});
+      await (await front(id)).render({model: own, el: element, experimental: {}});
       alternative?.remove();
       place.dataset.state = "mounted";
     } catch (error) {
