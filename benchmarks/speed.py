@@ -1,4 +1,4 @@
-"""Our models against torch's, side by side: `make bench`, or `python benchmarks/speed.py [--quick]`.
+"""Our models against torch's, side by side: `make bench`, or `python benchmarks/speed.py`.
 
 Two functions are timed in turn, A B A B …, in one process, after a warm-up. Each ratio is that of a pair, and
 the median of the ratios is quoted, so that a machine that is busy with other things slows both. Times are
@@ -203,12 +203,12 @@ def imports() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="few repeats: does everything run?")
+    parser.add_argument("--repeats", type=int, default=15, help="pairs of each comparison; default 15")
     parser.add_argument("--threads", type=int, help="of torch; default: its own choice")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
-    repeats = 3 if args.quick else 25
+    repeats = args.repeats
     torch.manual_seed(0)
     for measure in (attentions, recurrent, transformers, decoding):
         measure(repeats)
