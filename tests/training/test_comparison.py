@@ -107,9 +107,9 @@ def test_share_counts_sentences_of_the_lengths_asked_for():
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_shipped_scores_are_of_five_seeds_on_the_whole_test_split(name):
+def test_shipped_scores_are_of_four_seeds_on_the_whole_test_split(name):
     scores = seed_scores(name)
-    assert [score.seed for score in scores] == [0, 1, 2, 3, 4]
+    assert [score.seed for score in scores] == [0, 1, 2, 3]
     for score in scores:
         assert sum(sentences for _, sentences in score.by_length.values()) == 2000
         assert (score.alignment_error_rate is None) == (name == "grammar-gru")

@@ -1,6 +1,6 @@
 r"""One run is an anecdote: the same recipe from several seeds, and how far their scores lie apart.
 
-`python -m attnbook seeds RECIPE … --seeds 0 1 2 3 4` trains each recipe from each seed, measures every run on
+`python -m attnbook seeds RECIPE … --seeds 0 1 2 3` trains each recipe from each seed, measures every run on
 the test split, and writes what it found into a file; the one that comes with the package is
 `checkpoints/seeds.json`. The seed decides the first weights and the order of the batches; data, sizes and
 steps are the recipe's.
