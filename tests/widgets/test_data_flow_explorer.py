@@ -184,7 +184,8 @@ def test_every_block_shows_what_pytorch_computes(mount, name):
     shown = ready(mount(explorer(name)))
     page = flow_in_page(shown)
     found, weights = record(name, page["source"], page["target"])
-    config = translator(name).model.config
+    model = translator(name).model
+    config = model.config
 
     def tensor(key):
         return np.array(page["tensors"][key]["data"]).reshape(page["tensors"][key]["shape"])
@@ -223,7 +224,8 @@ def test_every_block_shows_what_pytorch_computes(mount, name):
             same(names[0], found[path][1])
             same(names[1], found[path][1] * config.d_model**0.5)
         elif last.endswith("position"):
-            same(names[1], found[path][1])
+            embed = model.embed_source if path.startswith("src") else model.embed_target
+            same(names[1], embed(torch.tensor([rows]))[0].detach())
         elif last == "output":
             same(names[0], found[path][0])
             same(names[1], found[path][1])
@@ -258,7 +260,8 @@ def test_one_head_or_all_of_them(mount):
     data = np.arange(2 * 3 * 4)
     both = shown.js(
         """const tensor = {shape: [2, 3, 4], data: Float32Array.from(arg)};
-        return [1, "mean"].map(head => module.headOf(tensor, head)).map(({shape, data}) => [shape, [...data]]);""",
+        const parts = [1, "mean"].map(head => module.headOf(tensor, head));
+        return parts.map(({shape, data}) => [shape, [...data]]);""",
         data.tolist(),
     )
     heads = data.reshape(2, 3, 4)
@@ -482,7 +485,8 @@ def test_a_file_of_another_kind_is_refused(mount):
     shown = mount(explorer(), lang="en")
     gru = (ROOT / "src/attnbook/checkpoints/grammar-gru.safetensors").read_bytes()
     said = shown.js(
-        """const bytes = Uint8Array.from(arg).buffer, get = name => name === "checkpoint" ? bytes : model.get(name);
+        """const bytes = Uint8Array.from(arg).buffer;
+        const get = name => name === "checkpoint" ? bytes : model.get(name);
         const other = {...model, get};
         const place = document.createElement("div"); document.body.append(place);
         const stop = module.default.render({model: other, el: place});
