@@ -63,6 +63,11 @@ export function editsBetween(found, wanted) {
   return {distance: D[0][0], marks, parts: parts === n && parts === m ? null : parts};
 }
 
+// Only what has changed is written: every write makes the browser lay the grid out again.
+const putText = (node, text) => { if (node.textContent !== text) node.textContent = text; };
+const putStyle = (node, name, value) => { if (node.style[name] !== value) node.style[name] = value; };
+const putAttribute = (node, name, value) => { if (node.getAttribute(name) !== value) node.setAttribute(name, value); };
+
 const CSS_DECODING = `
 .anb .ds-text{flex:1 1 100%}
 .anb .ds-text input,.anb .ds-force input{width:100%;min-height:38px;padding:4px 10px;border:1px solid var(--dim);border-radius:8px;background:var(--face);font-size:1em}
@@ -261,8 +266,8 @@ function render({model, el}) {
       const cell = cells[step], {node, sign, word, sure} = cell;
       const id = step ? ids[step - 1] : name === "teacher" ? undefined : BOS_TOKEN, there = id !== undefined;
       const isForced = step > 0 && Boolean(forced?.has(step)) && there, mark = step && there ? edits?.marks[step - 1] : "";
-      word.textContent = there ? targetTokens[id] : step && isRun && !run.ended && step === ids.length + 1 ? "…" : "\u00a0";
-      sign.textContent = isForced ? "✎ " : mark === "other" ? "✗ " : mark === "gap" ? "‸ " : "";
+      putText(word, there ? targetTokens[id] : step && isRun && !run.ended && step === ids.length + 1 ? "…" : "\u00a0");
+      putText(sign, isForced ? "✎ " : mark === "other" ? "✗ " : mark === "gap" ? "‸ " : "");
       node.classList.toggle("ds-other", mark === "other" && !isForced);
       node.classList.toggle("ds-gap", mark === "gap");
       node.classList.toggle("ds-forced", isForced);
@@ -272,15 +277,15 @@ function render({model, el}) {
       node.classList.toggle("ds-fed", step === at - 1 && there && (name === "reference" || name === last));
       if (!step) continue;
       const p = isRun && there ? run.places[step - 1].p[id] : 0;
-      if (isRun) { sure.style.width = `${100 * p}%`; sure.style.visibility = there ? "" : "hidden"; }
-      node.setAttribute("aria-selected", String(step === at));
-      node.tabIndex = step === at && name === (lanes[focused].hidden ? "free" : focused) ? 0 : -1;
+      if (isRun) { putStyle(sure, "width", `${(100 * p).toFixed(2)}%`); putStyle(sure, "visibility", there ? "" : "hidden"); }
+      putAttribute(node, "aria-selected", String(step === at));
+      putAttribute(node, "tabindex", step === at && name === (lanes[focused].hidden ? "free" : focused) ? "0" : "-1");
       const unseen = node.classList.contains("ds-later"), saysZh = [], saysEn = [];
       if (isForced) { saysZh.push("强行写的"); saysEn.push("forced"); }
       else if (mark === "other") { saysZh.push("与参考不同"); saysEn.push("differs"); }
       if (mark === "gap") { saysZh.push("前面缺词"); saysEn.push("something is missing before it"); }
       const row = ROWS[name], title = typeof row === "function" ? row() : row;
-      node.setAttribute("aria-label", t(unseen ? {zh: `${title.zh}，第 ${step} 步，还没写`, en: `${title.en}, step ${step}, not written yet`}
+      putAttribute(node, "aria-label", t(unseen ? {zh: `${title.zh}，第 ${step} 步，还没写`, en: `${title.en}, step ${step}, not written yet`}
         : !there ? {zh: `${title.zh}，第 ${step} 步，没有`, en: `${title.en}, step ${step}, nothing`}
         : {zh: [`${title.zh}，第 ${step} 步：${targetTokens[id]}`, ...(isRun ? [percent(p)] : []), ...saysZh].join("，"), en: [`${title.en}, step ${step}: ${targetTokens[id]}`, ...(isRun ? [percent(p)] : []), ...saysEn].join(", ")}));
     }
@@ -340,9 +345,8 @@ function render({model, el}) {
   function show(side, run, ids, lane) {
     const place = run.places[at - 1], wanted = truth.ids[at - 1], isFree = side === right, forced = isFree ? forcedIds() : null;
     const hidden = !place;
-    side.list.hidden = side.cost.hidden = hidden;
-    if (side.looking) side.looking.hidden = hidden;
-    if (isFree) { forceBox.hidden = hidden; if (hidden) side.node.dataset.over = "yes"; else delete side.node.dataset.over; }
+    for (const node of [side.list, side.cost, side.looking, isFree ? forceBox : null]) if (node) node.style.display = hidden ? "none" : "";
+    if (isFree) { if (hidden) side.node.dataset.over = "yes"; else delete side.node.dataset.over; }
     const lead = {left: {zh: "教师强制", en: "Teacher forcing"}, right: lane === "forced" ? {zh: "改词以后", en: "After forcing"} : {zh: "自由运行", en: "Free running"}}[isFree ? "right" : "left"];
     ui.text(side.title, {zh: `${lead.zh}，第 ${at} 步`, en: `${lead.en}, step ${at}`});
     if (hidden) { ui.text(side.reads, {zh: "已经写完了。", en: "It has ended."}); return; }
@@ -353,18 +357,18 @@ function render({model, el}) {
     const extra = isFree ? forced.get(at) : wanted;
     if (extra !== undefined && !shown.includes(extra)) shown.push(extra);
     side.rows.forEach((row, i) => {
-      row.node.style.display = i < shown.length ? "" : "none";
+      putStyle(row.node, "display", i < shown.length ? "" : "none");
       if (i >= shown.length) return;
       const id = row.id = shown[i], word = targetTokens[id];
-      row.token.textContent = i < CANDIDATES ? word : `#${order.indexOf(id) + 1} ${word}`;
-      row.bar.style.width = `${100 * p[id]}%`;
-      row.pc.textContent = percent(p[id]);
+      putText(row.token, i < CANDIDATES ? word : `#${order.indexOf(id) + 1} ${word}`);
+      putStyle(row.bar, "width", `${(100 * p[id]).toFixed(2)}%`);
+      putText(row.pc, percent(p[id]));
       row.node.classList.toggle("ds-true", id === wanted && (!isFree || truth.kind !== "own"));
       if (isFree) {
         const chosen = id === ids[at - 1];
         row.token.classList.toggle("ds-chosen", chosen);
-        row.token.setAttribute("aria-pressed", String(chosen));
-        row.token.setAttribute("aria-label", t({zh: `第 ${at} 步强行写 ${word}，概率 ${percent(p[id])}`, en: `force ${word} at step ${at}, probability ${percent(p[id])}`}));
+        putAttribute(row.token, "aria-pressed", String(chosen));
+        putAttribute(row.token, "aria-label", t({zh: `第 ${at} 步强行写 ${word}，概率 ${percent(p[id])}`, en: `force ${word} at step ${at}, probability ${percent(p[id])}`}));
       }
     });
     if (isFree) {
@@ -377,9 +381,9 @@ function render({model, el}) {
       const steps = colourSteps("sequential", ui.theme);
       [...side.looks.children].forEach((chip, i) => {
         const colour = steps[colourStep(weights[i], 0, 1)];
-        chip.style.backgroundColor = colour.css; chip.style.color = colour.ink;
+        putStyle(chip, "backgroundColor", colour.css); putStyle(chip, "color", colour.ink);
         const number = chip.querySelector("small") ?? chip.appendChild(h("small"));
-        number.textContent = weights[i] < 0.005 ? "·" : fmt(weights[i]);
+        putText(number, weights[i] < 0.005 ? "·" : fmt(weights[i]));
       });
     }
   }
@@ -422,15 +426,15 @@ function render({model, el}) {
     while (numbers.length <= most) addColumn();
     numbers.forEach((node, step) => {
       const on = step <= most, parts = edits.free.parts !== null && step === edits.free.parts + 1 && (get("ahead") || step <= at);
-      node.style.display = on ? "" : "none";
-      node.textContent = step ? `${step}${parts ? " ▾" : ""}` : "";
-      if (!step) node.setAttribute("aria-label", t({zh: "开头", en: "start"}));
+      putStyle(node, "display", on ? "" : "none");
+      putText(node, step ? `${step}${parts ? " ▾" : ""}` : "");
+      if (!step) putAttribute(node, "aria-label", t({zh: "开头", en: "start"}));
       node.classList.toggle("ds-parts", parts);
-      for (const name of names) lanes[name].cells[step].node.style.display = on ? "" : "none";
+      for (const name of names) putStyle(lanes[name].cells[step].node, "display", on ? "" : "none");
     });
     lanes.forced.hidden = !runs.forced;
-    lanes.forced.node.style.display = runs.forced ? "" : "none";
-    grid.style.gridTemplateColumns = `auto repeat(${most + 1}, auto)`;
+    putStyle(lanes.forced.node, "display", runs.forced ? "" : "none");
+    putStyle(grid, "gridTemplateColumns", `auto repeat(${most + 1}, auto)`);
     lay("reference", truth.ids, null, null, null);
     lay("teacher", teacher.written, {...teacher, ended: true}, edits.teacher, null);
     lay("free", own.written, own, edits.free, null);
