@@ -11,6 +11,7 @@ from attnbook.widgets.depth_explorer import DepthExplorer
 from attnbook.widgets.gate_explorer import GateExplorer
 from attnbook.widgets.gradient_flow import GradientFlow
 from attnbook.widgets.head_gallery import HeadGallery
+from attnbook.widgets.live_translator import LiveTranslator
 from attnbook.widgets.mask_builder import MaskBuilder
 from attnbook.widgets.receptive_field import ReceptiveField
 from attnbook.widgets.recurrent_stepper import RecurrentStepper
@@ -30,6 +31,7 @@ __all__ = [
     "GateExplorer",
     "GradientFlow",
     "HeadGallery",
+    "LiveTranslator",
     "MaskBuilder",
     "ReceptiveField",
     "RecurrentStepper",

@@ -32,14 +32,17 @@
 //   .step(memory, state, id) -> {logits, state, cross, self}
 //       logits Float32Array(target vocabulary), of the token after this one; cross[layer][head] Float32Array(source + 1);
 //       self[layer][head] Float32Array(target so far); null where the model has none
-//   .greedy(memory, limit) -> {ids, score, ended, steps}            ids without <eos>; score: log P; ended: with <eos>, or cut
-//   .beamSearch(memory, width, alpha, limit) -> {ids, score, ended, logProb, history}   score: log P / length penalty
+//   .follow(memory, ids) -> steps                what step gives after <bos> and after each of the ids
+//   .greedy(memory, limit, prefix) -> {ids, score, ended, steps}    ids without <eos>; score: log P; ended: with <eos>, or cut
+//   .beamSearch(memory, width, alpha, limit, prefix) -> {ids, score, ended, logProb, history}   score: log P / length penalty
+//       prefix: ids that the translation has to begin with; they count like those that are chosen
 //       history[t]: the candidates that were kept after step t, {parent, id, logProb, ended, score}, parent an index into the
 //       open ones of history[t - 1] (those that have not ended)
 //   steps[t]: what step gave after <bos> and t tokens; the model's choice of token t comes from it
 //   .trace(ids, targetIds) -> [{name, shape, data}]   every intermediate tensor of one pass over a source and the target so far
 //       (ids as for encode and from encodeTarget); the names stand in transformer.js. null of a Seq2Seq
 // logProbabilities(logits) -> Float32Array, −∞ for <pad> and <bos>, which are never chosen
+// mostLikely(values, k) -> indices of the k largest above −∞, the largest first, of equals the lowest index
 // lengthPenalty(length, alpha)
 //
 // greedy and beamSearch block the page. Those who want to draw while it writes call the generators greedySteps(…) and
@@ -96,8 +99,7 @@ function largest(values) {
   return best;
 }
 
-// The k largest above −∞, the largest first, of equals the lowest index.
-function mostLikely(values, k) {
+export function mostLikely(values, k) {
   const found = [];
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
@@ -110,13 +112,13 @@ function mostLikely(values, k) {
   return found;
 }
 
-function* greedySteps(model, memory, limit = memory.limit) {
+function* greedySteps(model, memory, limit = memory.limit, prefix = []) {
   const ids = [], steps = [];
   let state = model.start(memory), token = BOS_ID, score = 0, ended = false;
   while (ids.length < limit && !ended) {
     const step = model.step(memory, state, token), logProbs = logProbabilities(step.logits);
     steps.push(step);
-    token = largest(logProbs);
+    token = prefix[ids.length] ?? largest(logProbs);
     score += logProbs[token];
     state = step.state;
     ended = token === EOS_ID;
@@ -127,17 +129,18 @@ function* greedySteps(model, memory, limit = memory.limit) {
 }
 
 // As decoding.beam_search: one that ends takes its place with it, and it is over when no open one can overtake the best that ended.
-function* beamSteps(model, memory, width = 4, alpha = 0.6, limit = memory.limit) {
+function* beamSteps(model, memory, width = 4, alpha = 0.6, limit = memory.limit, prefix = []) {
   const largestPenalty = lengthPenalty(limit, alpha), history = [];
   let open = [{ids: [], logProb: 0, token: BOS_ID, state: model.start(memory)}], places = width;
   let best = {ids: [], score: -Infinity, ended: false, logProb: -Infinity};
   while (open.length) {
+    const length = open[0].ids.length + 1, forced = prefix[length - 1];
     const candidates = open.flatMap((old, parent) => {
       const {logits, state} = model.step(memory, old.state, old.token), logProbs = logProbabilities(logits);
-      return mostLikely(logProbs, width).map(id => ({parent, token: id, ids: old.ids, logProb: old.logProb + logProbs[id], state}));
+      return (forced === undefined ? mostLikely(logProbs, width) : [forced]).map(id => ({parent, token: id, ids: old.ids, logProb: old.logProb + logProbs[id], state}));
     });
     candidates.sort((a, b) => b.logProb - a.logProb); // stable: of equals the one that was better before
-    const kept = candidates.slice(0, places), length = history.length + 1;
+    const kept = candidates.slice(0, places);
     open = [];
     history.push(kept.map(({parent, token, ids, logProb, state}) => {
       const ended = token === EOS_ID, entry = {parent, id: token, logProb, ended, score: logProb / lengthPenalty(length, alpha)};
@@ -205,6 +208,14 @@ export function loadTranslator(bytes) {
   const start = memory => model.start(memory);
   const step = (memory, state, id) => model.step(memory, state, checked([id], target.all)[0]);
   const stepper = {start, step};
+  function follow(memory, ids) {
+    let state = start(memory);
+    return [BOS_ID, ...ids].map(id => {
+      const found = step(memory, state, id);
+      state = found.state;
+      return found;
+    });
+  }
   const decode = ids => {
     const stop = checked(ids, target.all).indexOf(EOS_ID);
     return (stop < 0 ? ids : ids.slice(0, stop)).filter(id => id !== PAD_ID && id !== BOS_ID).map(id => target.all[id]);
@@ -218,7 +229,7 @@ export function loadTranslator(bytes) {
     encodeTarget: tokens => (subwords ? subwords.encode(tokens) : [...tokens]).map(target.id),
     decodeTarget: ids => (subwords ? subwords.decode(decode(ids)) : decode(ids)),
     detokenize: tokens => detokenizeEnglish(tokens, written),
-    encode, start, step,
+    encode, start, step, follow,
     trace: model.trace ? (ids, targetIds) => model.trace([...checked(ids, source.all, PAD_ID + 1), end], [BOS_ID, ...checked(targetIds, target.all)]) : null,
     greedySteps: (...rest) => greedySteps(stepper, ...rest),
     beamSteps: (...rest) => beamSteps(stepper, ...rest),
