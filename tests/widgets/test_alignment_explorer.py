@@ -283,6 +283,27 @@ def test_each_row_can_be_from_one_step_later(mount, translator):
 
 
 @pytest.mark.browser
+def test_a_transformer_has_layers_and_heads(mount):
+    transformer = load_translator("grammar-transformer")
+    widget = AlignmentExplorer("grammar-transformer")
+    chosen = transformer.about["scores"]["test"]["alignment"]
+    assert (widget.layer, widget.head, widget.threshold) == (chosen["layer"], "mean", chosen["threshold"])
+    shown = mount(widget, lang="en")
+    tokens = shown.root.get_by_role("rowheader").all_inner_texts()[:-1]
+    expected = transformer.cross_attention(list(CUP), tokens)
+    cells = shown.root.get_by_role("gridcell")
+    for layer in (chosen["layer"], 0):
+        shown.root.get_by_role("combobox", name="Layer").select_option(str(layer))
+        shown.settle()
+        found = [0 if text == "·" else float(text) for text in cells.all_inner_texts()]
+        np.testing.assert_allclose(found, expected[layer].flatten(), atol=6e-3)
+    shown.root.get_by_role("radio", name="All heads").check()
+    shown.settle()
+    assert shown.root.locator(".hm-gal button").count() == 2 * 5
+    assert shown.violations() == []
+
+
+@pytest.mark.browser
 def test_threshold_and_gold_outlines(mount):
     shown = mount(AlignmentExplorer(), lang="en")
     before = shown.root.locator(".hm-linked").count()

@@ -48,7 +48,7 @@ const CSS_ALIGNMENT = `
 .anb .al-chars .al-unknown{border:2px dashed var(--k);color:var(--k);font-weight:650}
 .anb .al-sum{font-variant-numeric:tabular-nums;font-size:.95em;line-height:1.7;margin:8px 0 0}
 .anb .al-steps button{white-space:nowrap}
-.anb .al-steps{display:flex;gap:8px;align-items:end;flex:1 1 240px}
+.anb .al-steps{display:flex;gap:8px;align-items:end;flex:1 1 290px}
 .anb .al-steps .anb-sl{flex:1 1 120px}
 `;
 
