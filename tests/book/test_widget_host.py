@@ -1,7 +1,6 @@
 """The static host on pages of its own: buffers in parts, traits that come later, a second try."""
 
 import base64
-import html
 import json
 import re
 
@@ -10,6 +9,8 @@ import pytest
 from sitecheck import visit
 
 from attnbook.book import widgets
+from attnbook.training.checkpoint import load_translator
+from attnbook.widgets import LiveTranslator
 
 HOST = (widgets.Path(widgets.__file__).parent / "static" / widgets.HOST).read_text(encoding="utf-8")
 
@@ -46,29 +47,27 @@ DATA = np.random.default_rng(0).bytes(3_000_000)
 FAR = '<p style="height:3000px"></p>'  # what follows is not near the window
 
 
-def write_page(folder, *modules, data=DATA, between=""):
-    """A page with one widget for each module text, all with the same data, as the build leaves it."""
-    state, places = {}, []
+def write_page(folder, *modules, data=DATA, between="", **state):
+    """A page with one widget for each module text, with the same state and data, as the build leaves it."""
+    saved, places, scripts = {}, [], folder / "_static" / "widgets"
+    scripts.mkdir(parents=True)
     for number, text in enumerate(modules):
         identifier = f"{number:032x}"
         buffer = {"path": ["data"], "encoding": "base64", "data": base64.b64encode(data).decode()}
-        model = {"model_name": "AnyModel", "state": {"_esm": text}, "buffers": [buffer]}
-        scripts = folder / "_static" / "widgets"
-        scripts.mkdir(parents=True, exist_ok=True)
+        model = {"model_name": "AnyModel", "state": {"_esm": text, **state}, "buffers": [buffer]}
         for key, value in widgets.store(model).items():
             (scripts / f"{key}.js").write_text(f'(globalThis.attnbookAssets??={{}})["{key}"]={value};')
-        state[identifier] = model
+        saved[identifier] = model
         match = re.match("(.*)", json.dumps({"model_id": identifier}))
-        places.append(widgets.placeholder(match, state))
-    saved = html.escape(json.dumps({"state": state}), quote=False)
+        places.append(widgets.placeholder(match, saved))
     page = folder / "index.html"
     page.write_text(
         f'<!doctype html><html lang="en" data-content_root="./"><meta charset="utf-8"><title>x</title>'
-        f"<body>{between.join(places)}"
-        f'<script type="{widgets.STATE}">{saved}</script><script>{HOST}</script></body></html>',
+        f"<body>{between.join(places)}<script type='{widgets.STATE}'>{json.dumps({'state': saved})}</script>"
+        f"<script>{HOST}</script></body></html>",
         encoding="utf-8",
     )
-    return page, {key: scripts / f"{key}.js" for key in state[f"{0:032x}"]["buffers"][0]["assets"]}
+    return page, {key: scripts / f"{key}.js" for key in model["buffers"][0]["assets"]}
 
 
 def mounted(page, number=0):
@@ -152,3 +151,28 @@ def test_a_widget_that_failed_can_be_tried_again(chromium, tmp_path, kind):
         place.get_by_role("button").click()
         assert mounted(page).inner_text() == f"{len(DATA)} bytes, sum {sum(DATA)}"
         assert place.get_by_role("status").count() == 0
+
+
+def test_a_translator_comes_in_parts_and_translates(chromium, tmp_path):
+    widget = LiveTranslator("grammar-transformer", "这只鼬昨天在河边看见了一本书。")
+    state = {name: value for name, value in widget.get_state().items() if name[0] != "_"}
+    data, state["layout"] = state.pop("checkpoint"), None
+    # The page's buffers are called "data"; so must be the trait.
+    module = widget._esm.replace('"checkpoint"', '"data"')
+    path, parts = write_page(tmp_path, module, data=data, **state)
+    assert len(parts) == 3
+    script = list(parts.values())[1]
+    kept = script.read_text()
+    script.unlink()
+    with visit(chromium) as page:
+        page.open(path)
+        place = mounted(page)
+        place.get_by_text("The model could not be loaded: file:").wait_for()
+        script.write_text(kept)
+        page.problems.clear()
+        place.get_by_role("button", name="Try again").click()
+        place.locator('.lt-out[aria-busy="false"]').wait_for()
+        assert place.locator(".lt-out").inner_text() == load_translator("grammar-transformer").translate(
+            widget.text, 1, 0.0
+        )
+        assert page.problems == []

@@ -1,6 +1,7 @@
 import {attentionView} from "./attention_view.js";
 import {frame} from "./common.js";
 import {h} from "./dom.js";
+import {scientific} from "./maths.js";
 import {loadTranslator, logProbabilities, mostLikely} from "./translator.js";
 
 const LONGEST_INPUT = 200; // characters, as in Python
@@ -49,8 +50,9 @@ const CSS_LIVE = `
 .anb .lt-chip.lt-unknown{border:2px dashed var(--k);color:var(--k);font-weight:650}
 .anb .lt-out{margin:2px 0 4px;font-size:1.22em;font-weight:600;line-height:1.4;min-height:1.4em;overflow-wrap:anywhere}
 .anb .lt-dim{color:var(--dim);font-size:.92em;margin:0 0 10px;line-height:1.5;font-variant-numeric:tabular-nums}
-.anb .lt-two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,280px),1fr));gap:14px 26px;align-items:start}
-.anb .lt-two>div{min-width:0}
+.anb .lt-two{display:flex;flex-wrap:wrap;gap:14px 26px;align-items:start}
+.anb .lt-two>div{min-width:0;flex:1 1 240px}
+.anb .lt-two>div:last-child{flex:3 1 min(100%,440px)}
 .anb .lt-list{display:grid;grid-template-columns:minmax(64px,max-content) 1fr auto;gap:3px 8px;align-items:center;font-size:13px;margin:4px 0 0;padding:0;list-style:none}
 .anb .lt-list li{display:contents}
 .anb .lt-list button{min-height:26px;padding:0 8px;text-align:start;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;max-width:190px}
@@ -336,17 +338,17 @@ function render({model, el}) {
     const remarks = [];
     if (source.problem) remarks.push({zh: `没能读入：${source.problem}`, en: `Could not be read: ${source.problem}`});
     else if (!source.memory) remarks.push({zh: "写一句中文，它会翻译。", en: "Write a Chinese sentence, and it will be translated."});
-    if (meaning) remarks.push({zh: `意思是：${meaning}`, en: `It means: ${meaning}`});
+    if (meaning) remarks.push({zh: `意思是：${meaning} `, en: `It means: ${meaning}`});
     if (unknown.length) remarks.push({zh: `不在词表里（虚线框），模型读到的是 <unk>：${unknown.slice(0, 8).join("、")}。`, en: `Not in the vocabulary (dashed), so that the model reads <unk>: ${unknown.slice(0, 8).join(", ")}.`});
     if (source.sentences.length > 1) remarks.push({zh: `一共 ${source.sentences.length} 句，模型一次译一句，像训练时那样。`, en: `There are ${source.sentences.length} sentences; the model translates one at a time, as in training.`});
-    ui.text(remark, {zh: remarks.map(r => r.zh).join(" "), en: remarks.map(r => r.en).join(" ")});
+    ui.text(remark, {zh: remarks.map(r => r.zh).join(""), en: remarks.map(r => r.en).join(" ")});
     paintTokens();
     paintStep();
     paintAttention();
-    const done = result && !result.writing, ms = value => (value < 9.95 ? value.toFixed(1) : value.toFixed(0));
+    const done = result && !result.writing, whole = done ? Math.exp(result.logProb) : 1, odds = whole < 0.001 ? scientific(whole) : percent(whole), ms = value => (value < 9.95 ? value.toFixed(1) : value.toFixed(0));
     ui.text(numbers, !done ? "" : {
-      zh: `P = ${percent(Math.exp(result.logProb))}（log P = ${signed(result.logProb)}${get("width") > 1 ? `，除以长度惩罚后 ${signed(result.score)}` : ""}）；编码用了 ${ms(source.took)} 毫秒，平均每个词元 ${ms(result.took / result.steps.length)} 毫秒`,
-      en: `P = ${percent(Math.exp(result.logProb))} (log P = ${signed(result.logProb)}${get("width") > 1 ? `, ${signed(result.score)} after the length penalty` : ""}); encoded in ${ms(source.took)} ms, then ${ms(result.took / result.steps.length)} ms a token`,
+      zh: `P = ${odds}（log P = ${signed(result.logProb)}${get("width") > 1 ? `，除以长度惩罚后 ${signed(result.score)}` : ""}）；编码用了 ${ms(source.took)} 毫秒，平均每个词元 ${ms(result.took / result.steps.length)} 毫秒`,
+      en: `P = ${odds} (log P = ${signed(result.logProb)}${get("width") > 1 ? `, ${signed(result.score)} after the length penalty` : ""}); encoded in ${ms(source.took)} ms, then ${ms(result.took / result.steps.length)} ms a token`,
     });
     output.setAttribute("aria-busy", String(Boolean(result?.writing)));
     ui.say(done ? verdict() : "");
