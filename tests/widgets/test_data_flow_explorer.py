@@ -32,7 +32,7 @@ def translator(name):
         return shipped
     torch.manual_seed(0)
     sizes = (len(shipped.source_vocabulary), len(shipped.target_vocabulary), 16, 2, 3, 1, 24)
-    model = Transformer(TransformerConfig(*sizes, max_len=80, **MODELS[name])).eval()
+    model = Transformer(TransformerConfig(*sizes, max_len=80, **MODELS[name])).half().float().eval()
     return Translator(model, shipped.source_vocabulary, shipped.target_vocabulary, casing=shipped.casing)
 
 
@@ -396,11 +396,11 @@ def test_the_step_is_the_token_that_is_produced(mount):
 @pytest.mark.browser
 def test_layer_and_head(mount):
     shown = ready(mount(explorer(block="encoder.0.norm_2"), lang="en"))
-    shown.root.get_by_role("radiogroup", name="Layer on display").get_by_text("1", exact=True).click()
+    shown.root.get_by_role("radio", name="1").click()
     shown.settle()
     assert shown.get("block") == "encoder.1.norm_2"
     shown.set(block="src_embedding")
-    shown.root.get_by_role("radiogroup", name="Layer on display").get_by_text("0", exact=True).click()
+    shown.root.get_by_role("radio", name="0").click()
     shown.settle()
     assert shown.get("block") == "src_embedding"
     assert "layer 0" in shown.root.locator(".df-layer").first.inner_text()

@@ -353,7 +353,7 @@ EXERCISES = [
                 lambda x, sublayer, norm, norm_first: (
                     x + sublayer(norm(x)) if norm_first else x + norm(sublayer(x))
                 ),
-                "后置归一化要归一的是**和**，不是子层的输出。",
+                "后归一化要归一的是**和**，不是子层的输出。",
                 "Post-norm normalises the **sum**, not what the sublayer puts out.",
             ),
             Slip(
@@ -361,20 +361,20 @@ EXERCISES = [
                 lambda x, sublayer, norm, norm_first: (
                     norm(x) + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
                 ),
-                "前置归一化时加回去的是归一化过的 x。主干上走的应当是 x 本身，只有支路先归一化。",
+                "前归一化时加回去的是归一化过的 x。主干上走的应当是 x 本身，只有支路先归一化。",
                 "With pre-norm you add the normalised x. On the main road x itself goes on; only the branch "
                 "is normalised first.",
             ),
             Slip(
                 "pre-norm for post-norm",
                 lambda x, sublayer, norm, norm_first: x + sublayer(norm(x)),
-                "`norm_first=False` 要的是论文的后置归一化，这里算出的是前置归一化。",
+                "`norm_first=False` 要的是论文的后归一化，这里算出的是前归一化。",
                 "`norm_first=False` asks for the paper's post-norm, and this is pre-norm.",
             ),
             Slip(
                 "post-norm for pre-norm",
                 lambda x, sublayer, norm, norm_first: norm(x + sublayer(x)),
-                "后置归一化对了；`norm_first=True` 要的是前置归一化，这里没有换次序。",
+                "后归一化对了；`norm_first=True` 要的是前归一化，这里没有换次序。",
                 "Post-norm is right; but `norm_first=True` asks for pre-norm, which is another order.",
             ),
             Slip(
@@ -382,7 +382,7 @@ EXERCISES = [
                 lambda x, sublayer, norm, norm_first: (
                     x + sublayer(norm(x)) if norm_first else norm(x + sublayer(norm(x)))
                 ),
-                "后置归一化多归一了一次：子层应当直接拿到 x。",
+                "后归一化多归一了一次：子层应当直接拿到 x。",
                 "With post-norm there is one norm too many: the sublayer gets x as it is.",
             ),
             Slip(
@@ -470,7 +470,7 @@ EXERCISES = [
             Slip(
                 "pre-norm",
                 _pre_norm,
-                "这是前置归一化的解码器层；这里要的是论文的后置归一化。",
+                "这是前归一化的解码器层；这里要的是论文的后归一化。",
                 "That is the decoder layer with pre-norm; the paper's post-norm is asked for here.",
             ),
         ],
@@ -545,7 +545,7 @@ EXERCISES = [
             Slip(
                 "final norms",
                 _parameters_with(final=2),
-                "多数了两个出口处的归一化：`nn.Transformer` 有，论文的后置归一化没有。",
+                "多数了两个出口处的归一化：`nn.Transformer` 有，论文的后归一化没有。",
                 "Two norms at the exits were counted: `nn.Transformer` has them, the paper's post-norm does "
                 "not.",
             ),
