@@ -1,4 +1,7 @@
+import json
+import os
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +15,10 @@ from attnbook.training.files import FileError
 from attnbook.training.recipes import RECIPES, Recipe, build_model, learning_rate, vocabulary_sizes
 from attnbook.training.runs import EpochBatches, evaluate, new_translator, train
 
+REAL = Path(
+    os.environ.get("ATTNBOOK_TATOEBA")
+    or Path(__file__).parents[2] / ".." / "shared" / "data" / "tatoeba-cmn-eng" / "cmn.txt"
+)
 TINY = {"d_model": 16, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "d_ff": 32}
 TINY_GRAMMAR = Recipe("grammar", "Transformer", TINY, steps=6, batch_size=16, rate=1e-3, warmup_steps=2)
 TINY_GRAMMAR = replace(TINY_GRAMMAR, average=0.5, validate_every=3)
@@ -229,7 +236,7 @@ def test_shipped_checkpoint_is_what_its_recipe_says(name):
 
 def test_shipped_checkpoints_have_recipes_and_are_small():
     paths = shipped_checkpoints()
-    assert {name for name in RECIPES if name.startswith("grammar-")} <= set(paths) <= set(RECIPES)
+    assert set(paths) == set(RECIPES) - {"tatoeba-gru-attention", "grammar-gpt"}
     assert sum(path.stat().st_size for path in paths.values()) <= 24_000_000
     assert all(path.stat().st_size <= 10_000_000 for path in paths.values())
 
@@ -248,3 +255,28 @@ def test_shipped_transformer_solves_the_built_in_corpus():
     translator = load_translator("grammar-transformer")
     assert translator.about["scores"]["test"]["exact_match"]["all"] >= 0.98
     assert translator.translate("汤姆昨天买了这本书。") == "Tom bought this book yesterday."
+
+
+def test_translators_of_real_sentences_reach_their_scores():
+    transformer = load_translator("tatoeba-transformer")
+    gru = json.loads(
+        shipped_checkpoints()["tatoeba-transformer"].with_name("tatoeba-gru-attention.json").read_text()
+    )
+    assert gru["recipe"] == asdict(RECIPES["tatoeba-gru-attention"])
+    assert gru["data"] == transformer.about["data"]
+    assert gru["parameters"] == pytest.approx(
+        sum(p.numel() for p in transformer.model.parameters()), rel=0.05
+    )
+    scores, gru_scores = transformer.about["scores"]["test"], gru["scores"]["test"]
+    assert scores["sentences"] == gru_scores["sentences"] >= 1000
+    assert scores["bleu"] >= 33
+    assert scores["bleu"] > gru_scores["bleu"]
+
+
+@pytest.mark.skipif(not REAL.is_file(), reason="the Tatoeba file is not here (set ATTNBOOK_TATOEBA)")
+def test_shipped_translator_of_real_sentences_keeps_its_score():
+    translator = load_translator("tatoeba-transformer")
+    corpus = load_corpus("tatoeba", REAL)
+    assert corpus.digest == translator.about["data"]["sha256"]
+    recorded = translator.about["scores"]["test"]["bleu_greedy"]
+    assert bleu_score(translator, corpus.test, beam_width=1) == pytest.approx(recorded, abs=0.3)
