@@ -254,6 +254,12 @@ def test_candidates_and_loss_of_a_step(stepper):
         assert f"reads “{vocabulary[free[step - 2]]}”, its own word" in panel(shown, "free").inner_text()
 
 
+def test_the_first_step_reads_bos(stepper):
+    shown = stepper(SHORT[0], step=1)
+    for side in ("teacher", "free"):
+        assert "It reads “<bos>”; the next token:" in panel(shown, side).inner_text()
+
+
 def test_the_true_word_is_listed_however_unlikely(stepper):
     shown = stepper(SHORT[0], reference="What weasel does the monkey want to eat?", step=2)
     found = candidates(shown, "teacher")

@@ -81,7 +81,7 @@ const CSS_DECODING = `
 .anb .ds-chips span{padding:0 4px;border-radius:4px;border:1px solid var(--line);text-align:center;line-height:1.5;unicode-bidi:isolate;min-width:24px;forced-color-adjust:none}
 .anb .ds-chips small{display:block;font-size:10px;line-height:1.2;font-variant-numeric:tabular-nums}
 .anb .ds-chips .ds-unknown{text-decoration:underline wavy var(--k);text-underline-offset:3px}
-.anb .ds-scroll{overflow-x:auto;padding:2px 2px 8px;position:relative}
+.anb .ds-scroll{overflow-x:auto;padding:2px 2px 8px 0;position:relative}
 .anb .ds-grid{display:grid;width:max-content;gap:2px 0;font-size:13px;line-height:1.3;align-items:stretch}
 .anb .ds-row{display:contents}
 .anb .ds-name{position:sticky;left:0;background:var(--face);z-index:2;padding:3px 8px 3px 0;max-width:92px;color:var(--dim);font-size:12px;display:flex;align-items:center;border-inline-end:1px solid var(--line)}
@@ -351,7 +351,7 @@ function render({model, el}) {
     ui.text(side.title, {zh: `${lead.zh}，第 ${at} 步`, en: `${lead.en}, step ${at}`});
     if (hidden) { ui.text(side.reads, {zh: "已经写完了。", en: "It has ended."}); return; }
     const fed = at === 1 ? "<bos>" : targetTokens[(isFree ? ids : truth.ids)[at - 2]];
-    ui.text(side.reads, isFree ? {zh: `读入自己写的“${fed}”，下一个词元：`, en: `It reads “${fed}”, its own word; the next token:`} : {zh: `读入参考译文的“${fed}”，下一个词元：`, en: `It reads “${fed}” of the reference; the next token:`});
+    ui.text(side.reads, at === 1 ? {zh: "读入“<bos>”，下一个词元：", en: "It reads “<bos>”; the next token:"} : isFree ? {zh: `读入自己写的“${fed}”，下一个词元：`, en: `It reads “${fed}”, its own word; the next token:`} : {zh: `读入参考译文的“${fed}”，下一个词元：`, en: `It reads “${fed}” of the reference; the next token:`});
     const {p} = place, order = [...p.keys()].filter(id => id !== PAD_TOKEN && id !== BOS_TOKEN).sort((a, b) => p[b] - p[a] || a - b), shown = order.slice(0, CANDIDATES);
     // The one that matters is always there: the true token on the left, a forced one on the right.
     const extra = isFree ? forced.get(at) : wanted;
@@ -389,7 +389,7 @@ function render({model, el}) {
   }
 
   // ---------------------------------------------------------------- update
-  let toScroll = null;
+  let toScroll = null, painted = null;
   function update() {
     const text = get("text");
     if (sentence?.text !== text) {
@@ -463,8 +463,11 @@ function render({model, el}) {
     if (attends) ui.text(through, {zh: `编码器给出 ${memory.ids.length} 个状态，每一步都回看它们。`, en: `The encoder gives ${memory.ids.length} states, and every step looks at them.`});
     else {
       const c = memory.final.at(-1).h;
-      vector.width = c.length;
-      pixels(vector, c, {map: "diverging", min: -1, max: 1}, ui.theme);
+      if (painted !== `${ui.theme} ${text}`) {
+        painted = `${ui.theme} ${text}`;
+        vector.width = c.length;
+        pixels(vector, c, {map: "diverging", min: -1, max: 1}, ui.theme);
+      }
       ui.text(through, {zh: `→ 全部装进这 ${c.length} 个数：`, en: `→ all of it in these ${c.length} numbers:`});
     }
     ui.retext();
