@@ -401,7 +401,7 @@ function render({model, el}) {
   const note = h("p", {class: "df-note"}), list = ui.attr(h("ol", {class: "df-list"}), "aria-label", {zh: "最可能的下一个词元", en: "most likely next tokens"});
   const look = attentionView(ui, {views: ["matrix", "gallery"], onChange: turn, say: msg => ui.text(note, msg)});
   const looking = h("div", {class: "df-look"}, h("div", {class: "anb-bar"}, look.controls), look.el, note);
-  const source = h("div", {class: "df-src"}), colours = legend(ui, {map: "diverging", min: -1, max: 1, digits: 0, label: {zh: "颜色：数值 ÷ 这个张量的最大绝对值", en: "colour: value ÷ the tensor's largest absolute value"}});
+  const source = h("div", {class: "df-src"}), colours = legend(ui, {map: "diverging", min: -1, max: 1, digits: 0, label: {zh: "颜色：数值 ÷ 最大绝对值", en: "colour: value ÷ largest |value|"}});
   const panel = h("div", {class: "df-panel"}, h("div", {class: "df-top"}, title, h("div", {class: "df-go"}, back.el, forth.el)), facts, why, colours.el, before, looking, after, list, whole, source);
   const all = h("div", {class: "df-all"}, steps, map, panel);
   ui.figure.append(all);

@@ -25,6 +25,10 @@ LONGEST = 80  # characters of a sentence
 EXAMPLES = (
     ("鼬昨天在厨房里吃了一条鱼。", "The weasel ate a fish in the kitchen yesterday."),
     ("小鼬昨天没吃那条鱼。", "The little weasel didn't eat that fish yesterday."),
+    ("鼬比猫高。", "The weasel is taller than the cat."),
+    ("杯子上个月被猫打破了。", "The cup was broken by the cat last month."),
+    ("谁明天会把那个碗洗干净？", "Who will wash that bowl tomorrow?"),
+    ("我们昨天看见的鼬看见过那六只羊。", "The weasel that we saw yesterday has seen those six sheep."),
 )
 
 
