@@ -59,7 +59,7 @@ def alignment_scores(
 
     Which layer, which row and which threshold is chosen on `valid`, and measured on `test`. The row: a target
     word is aligned by where the model looks when it predicts the word (shift 0), or one step later, when the
-    word comes in (shift 1; Garg et al. 2019 discuss both).
+    word comes in (shift 1; Chen et al. 2020 compare both).
 
     Raises:
         ValueError: examples without gold alignments, or a target in subwords.
