@@ -678,7 +678,7 @@ def test_a_broken_checkpoint_is_explained_in_the_page(mount):
     [
         ("model.set('step', 1 + i % 12)", 100),
         ("model.set('forced', [[2, ['weasel', 'teacher', 'cat', 'dog'][i % 4]]])", 200),
-        ("model.set('text', '他们的同学每天晚上都散步，但是他昨天看见了' + '我你他她'[i % 4] + '们。')", 400),
+        ("model.set('text', '他们的同学每天晚上都散步，但是他昨天看见了' + '你他她我'[i % 4] + '们。')", 400),
     ],
 )
 def test_interaction_is_quick(stepper, action, most, record_property):
