@@ -247,6 +247,17 @@ def test_linear_equals_torch(js, rows, columns):
     assert_equal(js(body, case | {"b": None}), F.linear(x, W))
 
 
+@pytest.mark.parametrize("time", [1, 3, 4, 5, 9])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_of_many_rows_equals_torch(js, time, bias):
+    W, b, X = normal(0, 7, 6), normal(1, 7), normal(2, time, 6)
+    body = """const y = module.applyLinears(tensor(arg.W), arg.b && tensor(arg.b), tensor(arg.X));
+      return [y.shape, [...y.data]];"""
+    shape, found = js(body, {"W": sent(W), "b": sent(b) if bias else None, "X": sent(X)})
+    assert shape == [time, 7]
+    assert_equal(np.reshape(found, shape), F.linear(X, W, b if bias else None))
+
+
 def test_embedding_is_a_row_and_a_copy(js):
     W = normal(0, 4, 3)
     body = """const W = tensor(arg), row = module.embedRow(W, 2), copy = [...row]; row.fill(9);
@@ -290,6 +301,13 @@ def test_layer_normalisation_equals_torch(js, affine):
       return [...module.normaliseLayer(Float32Array.from(arg.x), w, b)]"""
     found = js(body, {"x": x.tolist(), "affine": [sent(weight), sent(bias)] if affine else []})
     assert_equal(found, F.layer_norm(x, (16,), *([weight, bias] if affine else [])))
+
+
+def test_rms_normalisation_equals_torch(js):
+    x, weight = 3 * normal(0, 16) + 5, normal(1, 16)
+    body = "return [...module.normaliseRms(Float32Array.from(arg.x), tensor(arg.weight))]"
+    found = js(body, {"x": x.tolist(), "weight": sent(weight)})
+    assert_equal(found, F.rms_norm(x, (16,), weight, eps=1e-5))
 
 
 # ---------------------------------------------------------------------- recurrent networks
@@ -406,6 +424,9 @@ def test_arguments_are_left_as_they_were(js):
         ("module.embedRow(W, 28)", "id: expected an integer in [0, 27], found 28"),
         ("module.embedRow(W, 0.5)", "id: expected an integer"),
         ("module.applyLinear(W, null, [1, 2])", "x: expected 5 numbers"),
+        ("module.applyLinears(W, null, {shape: [2, 4], data: [1]})", "X: expected rows of 5 numbers"),
+        ("module.takeTensor(tensors, 'none')", "weights: expected none, found cells.0"),
+        ("module.takeTensor(tensors, 'cells.0.bias', 27)", "cells.0.bias: expected shape (27), found (28)"),
         ("module.probabilities([1, 2], -1)", "temperature: expected a number of at least 0, found -1"),
     ],
 )  # fmt: skip

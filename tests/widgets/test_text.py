@@ -19,6 +19,7 @@ from attnbook.text import (
     tokenize_english,
 )
 from attnbook.training.checkpoint import split_sentences
+from attnbook.widgets import base
 from attnbook.widgets.base import bundle
 
 LOAD = """async esm => {
@@ -162,3 +163,13 @@ def test_pieces_are_joined_as_in_python(js, subwords):
 def test_a_token_that_looks_like_a_piece_is_refused(js):
     body = 'try { module.bytePairs([]).encode(["a@@b"]) } catch (error) { return error.message }'
     assert js(body).startswith('tokens: expected no "@@"')
+
+
+def test_a_text_file_is_imported_as_a_string(tmp_path, monkeypatch):
+    (tmp_path / "widgets").mkdir()
+    (tmp_path / "words.txt").write_text('// no comment\n\n  "鼬"\n', encoding="utf-8")
+    code = 'import WORDS from "../words.txt" with {type: "text"};\nexport const words = WORDS;\n'
+    (tmp_path / "widgets" / "a.js").write_text(code)
+    monkeypatch.setattr(base, "HERE", tmp_path / "widgets")
+    expected = 'const WORDS = "// no comment\\n\\n  \\"鼬\\"\\n";\nexport const words = WORDS;\n'
+    assert bundle("a.js") == expected

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from attnbook.decoding import beam_search, greedy
+from attnbook.decoding import beam_search, greedy, length_penalty
 from attnbook.feedforward import ACTIVATIONS
 from attnbook.gpt import GPT, GPTConfig, TranslatingGPT
 from attnbook.notebook import Bilingual
@@ -542,6 +542,40 @@ def test_a_beam_that_is_watched_finds_the_same(js, load):
     assert found["numbers"][0] == found["numbers"][1]
     assert found["beam"] == found["twice"]
     assert found["beam"]["history"] == found["beams"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_translation_can_be_made_to_begin_with_a_prefix(js, load, width):
+    translator = load("grammar-transformer")
+    source = translator.encode_source(corpus(1, split="test")[0].source)[:-1]
+    prefix = translator.target_vocabulary.encode(["the", "weasel", "saw"])
+    body = """const memory = translator.encode(arg.source), of = ({steps, history, ...found}) => found;
+      const ended = [translator.greedy(memory, 9, [5, 2, 7]), translator.beamSearch(memory, 3, 1, 9, [5, 2])];
+      return [of(translator.beamSearch(memory, arg.width, 1, 40, arg.prefix)),
+              of(translator.greedy(memory, 40, arg.prefix)), ended.map(of)];"""
+    beam, best, ended = js(body, {"source": source, "prefix": prefix, "width": width})
+    for found, alpha in ((beam, 1), (best, 0)):
+        assert found["ids"][:3] == prefix
+        ids = [*found["ids"], EOS]
+        logits = translator.model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *ids[:-1]]]))[0]
+        logits[:, :2] = -torch.inf
+        log_prob = logits.log_softmax(-1)[range(len(ids)), ids].sum()
+        assert found["score"] == pytest.approx(float(log_prob) / length_penalty(len(ids), alpha), abs=1e-4)
+    if width == 1:
+        assert beam["ids"] == best["ids"]
+    assert [(one["ids"], one["ended"]) for one in ended] == [([5], True)] * 2
+
+
+def test_following_ids_is_stepping_through_them(js, load):
+    load("grammar-gru-attention")
+    body = """const memory = translator.encode([4, 5, 6]), {ids, steps} = translator.greedy(memory);
+      const again = translator.follow(memory, ids);
+      const same = again.every((step, t) => packed(step.logits) === packed(steps[t].logits));
+      return [again.length, ids.length, same];"""
+    number, words, same = js(body)
+    assert number == words + 1
+    assert same
 
 
 @pytest.mark.parametrize("name", GRAMMAR)
