@@ -564,5 +564,24 @@ def test_choosing_and_stepping_are_quick(mount):
     assert shown.cost(walk, rank=0) < 16
     shown.set(block="decoder.0.cross_attention")
     assert shown.cost('model.set("step", i % 9)', rank=0) < 16
-    assert shown.cost('model.set("text", "我喜欢茶。".repeat(1 + i % 2))', rank=0) < 16
-    ready(shown)
+
+
+@pytest.mark.browser
+def test_a_new_sentence_is_worked_on_in_pieces_while_the_old_one_stays(mount):
+    shown = ready(mount(explorer(), lang="en"))
+    old = shown.root.locator(".df-steps p").first.inner_text()
+    # one long task would have finished within the frame in which it began
+    seen = shown.js(
+        """return (async () => {
+          const frame = () => new Promise(f => requestAnimationFrame(f)), seen = [];
+          const said = () => el.querySelector(".df-steps p").textContent;
+          model.set("text", arg);
+          await frame(); await frame();
+          while (el.querySelector("[aria-busy]")) { seen.push(said()); await frame(); }
+          return seen;
+        })()""",
+        "因为小鼬昨天晚上在厨房里吃了一条鱼，所以它今天早上没吃那只苹果。",
+    )
+    assert seen
+    assert set(seen) == {old}
+    assert shown.root.locator(".df-steps p").first.inner_text() != old
