@@ -79,7 +79,7 @@ def test_only_a_transformer_will_do():
         (
             {"text": "鼬" * 81},
             ValueError,
-            f"text: expected a str of at most 80 characters, found {'鼬' * 81!r}",
+            "text: expected a str of at most 80 characters, found 81 characters",
         ),
     ],
 )

@@ -580,8 +580,8 @@ EXERCISES = [
             Slip(
                 "MiB",
                 torch.tensor(_GIB * 1024),
-                "这是 MiB，再除以 1024。",
-                "These are MiB; divide by 1024 once more.",
+                "这是 MiB，还要再换算一次，才是 GiB。",
+                "These are MiB; one more step of the same kind gives GiB.",
             ),
         ],
     ),

@@ -25,6 +25,7 @@ _TO_FULL = str.maketrans(",!?:;()", "，！？：；（）")
 _OF_CHINESE = str.maketrans(
     {"「": "“", "」": "”", "『": "“", "』": "”", "﹐": "，", "｡": "。", "･": "·", "•": "·"}
 )
+_MARK = re.compile(r"[,!?:;()](?!(?:(?<=\d.)|(?<=\d\s.))\s*\d)")  # but not in 3:30 and 1, 000
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
 # A character whose simplified form depends on the word: (pattern, replacement), before the table is applied.
@@ -50,11 +51,11 @@ def normalize_chinese(text: str, simplify: bool = True) -> str:
     "Tom 說 ，「 ３.５ 公斤 . 」" -> "Tom 说，“3.5 公斤。”"
     """
     text = _clean(_compose(text).translate(_TO_ASCII).translate(_OF_CHINESE))
+    text = re.sub(r'"([^"]*)"', r"“\1”", text)
     text = re.sub(rf"(?<=[{_HAN}”）])\s*\.(?![\w.])", "。", text)
     if re.search(f"[{_HAN}]", text):
         text = re.sub(r"(?<!\.)\.$", "。", text)
-    text = re.sub(r"[,!?:;()](?!(?<=\d.)\d)", lambda match: match[0].translate(_TO_FULL), text)
-    text = re.sub(r'"([^"]*)"', r"“\1”", text)
+    text = _MARK.sub(lambda match: match[0].translate(_TO_FULL), text)
     text = re.sub(r"\s*([，。！？：；（）“”、《》])\s*", r"\1", text)
     text = re.sub(rf"(?<=[{_HAN}])\s+(?=[{_HAN}])", "", text)
     return to_simplified(text) if simplify else text

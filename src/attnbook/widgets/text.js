@@ -36,7 +36,7 @@ const BY_WORD = [
   ["乾(?![坤隆])", "干"],
 ].map(([source, replacement]) => [pattern(source), replacement]);
 const STOP_AFTER_HAN = pattern(`(?<=[${HAN}”）])[${SPACE}]*\\.(?![${WORD}_.])`), LAST_STOP = pattern("(?<!\\.)\\.$"), ANY_HAN = pattern(`[${HAN}]`, "u");
-const MARK = pattern("[,!?:;()](?!(?<=\\p{Nd}.)\\p{Nd})"), SPACED_MARK = pattern(`[${SPACE}]*([，。！？：；（）“”、《》])[${SPACE}]*`);
+const MARK = pattern(`[,!?:;()](?!(?<=\\p{Nd}[${SPACE}]?.)[${SPACE}]*\\p{Nd})`), SPACED_MARK = pattern(`[${SPACE}]*([，。！？：；（）“”、《》])[${SPACE}]*`);
 const SPACE_IN_HAN = pattern(`(?<=[${HAN}])[${SPACE}]+(?=[${HAN}])`);
 
 const cleanSpaces = text => text.replace(INVISIBLE, "").split(SPACES).filter(Boolean).join(" ");
@@ -44,9 +44,9 @@ const cleanSpaces = text => text.replace(INVISIBLE, "").split(SPACES).filter(Boo
 export const normalizeEnglish = text => cleanSpaces(straighten(toAscii(text.normalize("NFC"))));
 
 export function normalizeChinese(text) {
-  let out = cleanSpaces(asChinese(toAscii(text.normalize("NFC")))).replace(STOP_AFTER_HAN, "。");
+  let out = cleanSpaces(asChinese(toAscii(text.normalize("NFC")))).replace(/"([^"]*)"/gu, "“$1”").replace(STOP_AFTER_HAN, "。");
   if (ANY_HAN.test(out)) out = out.replace(LAST_STOP, "。");
-  out = out.replace(MARK, toFullWidth).replace(/"([^"]*)"/gu, "“$1”").replace(SPACED_MARK, "$1").replace(SPACE_IN_HAN, "");
+  out = out.replace(MARK, toFullWidth).replace(SPACED_MARK, "$1").replace(SPACE_IN_HAN, "");
   return toSimplified(out);
 }
 
