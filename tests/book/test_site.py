@@ -10,7 +10,7 @@ SITE = Path(os.environ.get("SITE", Path(__file__).parents[2] / "build" / "site")
 PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.glob("*/chapters/*.html"))
 LOOKS = [(1280, "light"), (360, "dark")]
 OTHER = {"zh": "en", "en": "zh"}
-MAX_PAGE = 300_000
+MAX_PAGE = 360_000  # bytes before compression, which leaves about a fifth of them
 MAX_OWN_SCRIPT = 60_000
 
 pytestmark = pytest.mark.browser
