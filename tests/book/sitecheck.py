@@ -48,9 +48,13 @@ class Visit:
         self.page = page
         self.problems: list[str] = []
         page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
-        page.on("requestfailed", lambda request: self.problems.append(f"failed request: {request.url}"))
+        page.on("requestfailed", self._failed)
         page.on("request", self._request)
         page.on("console", self._console)
+
+    def _failed(self, request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # which is what leaving a page does to its open requests
+            self.problems.append(f"failed request: {request.url} ({request.failure})")
 
     def _request(self, request) -> None:
         if not request.url.startswith(("file:", "blob:", "data:")):
