@@ -438,7 +438,8 @@ def decoded(translator: Translator, sources: list[list[int]], decode) -> tuple[l
         for start in range(0, len(members), 64):
             part = members[start : start + 64]
             longest = max(len(sources[i]) for i in part) + 1
-            src = torch.tensor([[*sources[i], EOS] + [0] * (longest - len(sources[i]) - 1) for i in part])
+            end = BOS if translator.continues else EOS
+            src = torch.tensor([[*sources[i], end] + [0] * (longest - len(sources[i]) - 1) for i in part])
             for i, *found in zip(part, *decode(translator.model, src, limit), strict=True):
                 ids[i], scores[i] = found
     return ids, scores
