@@ -16,7 +16,8 @@ from attnbook.training.evaluation import _links
 from attnbook.training.files import FileError
 from attnbook.training.metrics import alignment_error_rate, attention_links
 from attnbook.widgets import AlignmentExplorer
-from attnbook.widgets.alignment_explorer import EXAMPLES, english_forms
+from attnbook.widgets.alignment_explorer import EXAMPLES
+from attnbook.widgets.grammar_rules import english_forms
 
 CUP = "杯子上个月被猫打破了。"
 ENGLISH = "The cup was broken by the cat last month."

@@ -390,12 +390,40 @@ def test_the_model_comes_later_with_progress_and_a_second_try(live):
     shown.page.evaluate("later.end()")
 
 
-def test_nothing_happens_after_the_end(live):
+def test_a_model_warms_up_in_pieces_before_it_is_shown(live):
+    """The browser compiles the code between frames, and not in the reader's first sentence."""
     shown = live()
     shown.js(LATER)
+    body = """return (async () => {
+      const place = el.nextSibling, out = place.querySelector(".lt-out"), said = new Set();
+      later.done();
+      let frames = 0;
+      while (!out.offsetParent) {
+        await new Promise(requestAnimationFrame);
+        said.add(place.querySelector("[role=status]").textContent);
+        frames++;
+      }
+      later.end();
+      return [frames, [...said]];
+    })()"""
+    frames, said = shown.js(body)
+    assert "The model is here, and warms up …" in said
+    assert frames > 4
+
+
+@pytest.mark.parametrize("frames", [0, 3])
+def test_nothing_happens_after_the_end(live, frames):
+    """Neither when the model comes later, nor when the end comes while it warms up."""
+    shown = live()
+    shown.js(LATER)
+    if frames:
+        shown.page.evaluate("later.done()")
+    for _ in range(frames):
+        shown.settle()
     shown.page.evaluate("later.end()")
     shown.page.evaluate("later.done()")
-    shown.settle()
+    for _ in range(5):
+        shown.settle()
     assert shown.page.locator("main > div").nth(1).inner_html() == ""
 
 

@@ -1,17 +1,14 @@
 """The alignment explorer of chapter 9: where a trained translator looks while it writes your sentence."""
 
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import traitlets
 
 from attnbook.notebook import Bilingual
-from attnbook.text.grammar import grammar
-from attnbook.text.inflection import inflect
 from attnbook.training.checkpoint import Translator, load_translator
 from attnbook.widgets.base import Checkpoint, Choice, Flag, Number, Text, Widget, bundle
+from attnbook.widgets.grammar_rules import grammar_rules
 
 __all__ = ["EXAMPLES", "AlignmentExplorer"]
 
@@ -82,7 +79,7 @@ class AlignmentExplorer(Widget):
         self._shape = _cross_attention_shape(translator)
         scores = translator.about.get("scores", {}).get("test", {}).get("alignment") or {}
         chosen = {name: scores[name] for name in ("layer", "shift", "threshold") if name in scores}
-        self.set_trait("rules", {"grammar": _grammar_text(), "forms": english_forms()})
+        self.set_trait("rules", grammar_rules())
         self.set_trait("examples", _sentences(examples))
         if self._shape[1] > 1:
             chosen["head"] = "mean"
@@ -131,36 +128,3 @@ def _sentences(examples: Any) -> list[str]:
         if len(sentence) > LONGEST:
             raise ValueError(f"examples: expected at most {LONGEST} characters at {i}, found {len(sentence)}")
     return list(examples)
-
-
-@cache
-def _grammar_text() -> str:
-    return files("attnbook.text").joinpath("grammar.txt").read_text(encoding="utf-8")
-
-
-@cache
-def english_forms() -> dict[str, str]:
-    """Every inflected form that the grammar's English needs, by "word form" or "word form agreement".
-
-    Forms that look like the word itself are left out.
-    """
-    forms, seen, open_heads = {}, set(), [("S", "")]
-    while open_heads:
-        head, asked = open_heads.pop()
-        if (head, asked) in seen:
-            continue
-        seen.add((head, asked))
-        for rule in grammar()[head]:
-            for item in rule.english.get(asked, rule.english[""]):
-                form = item.form or (asked if item.is_head else "")
-                if item.slot is not None:
-                    open_heads.append((item.text.partition("/")[0], form))
-                elif form:
-                    found = {
-                        agreement: inflect(item.text, form, agreement) for agreement in ("i", "sg", "pl")
-                    }
-                    if len(set(found.values())) == 1:
-                        forms[f"{item.text} {form}"] = found["sg"]
-                    else:
-                        forms |= {f"{item.text} {form} {agreement}": x for agreement, x in found.items()}
-    return {key: found for key, found in forms.items() if found != key.split()[0]}

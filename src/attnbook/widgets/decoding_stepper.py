@@ -1,7 +1,6 @@
 """The decoding stepper of chapter 8: a trained translator, fed with the truth or with its own words."""
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 import traitlets
@@ -9,8 +8,8 @@ import traitlets
 from attnbook.notebook import Bilingual
 from attnbook.text.grammar import Pair
 from attnbook.training.checkpoint import Translator, load_translator
-from attnbook.widgets.alignment_explorer import english_forms
 from attnbook.widgets.base import Checkpoint, Flag, Number, Text, Widget, bundle
+from attnbook.widgets.grammar_rules import grammar_rules
 
 __all__ = ["DecodingStepper"]
 
@@ -101,7 +100,7 @@ class DecodingStepper(Widget):
         self._tokens = frozenset(translator.target_vocabulary) - {"<pad>", "<bos>"}
         self._attends = getattr(translator.model.config, "attention", "yes") is not None
         knows_grammar = translator.about.get("data", {}).get("corpus") == "grammar"
-        self.set_trait("rules", _rules() if knows_grammar else {})
+        self.set_trait("rules", grammar_rules() if knows_grammar else {})
         self.set_trait("examples", _sentences(examples))
         if text is None:
             text = self.examples[0][0] if self.examples else ""
@@ -124,11 +123,6 @@ class DecodingStepper(Widget):
             "next token's probabilities under teacher forcing, where it reads the reference, and in a free "
             "run, where it reads its own words; a word can be forced, to see what becomes of the rest.",
         )
-
-
-def _rules() -> dict[str, Any]:
-    text = files("attnbook.text").joinpath("grammar.txt").read_text(encoding="utf-8")
-    return {"grammar": text, "forms": english_forms()}
 
 
 def _sentences(examples: Any) -> list[list[str]]:

@@ -1,6 +1,6 @@
 // The built-in corpus' grammar read backwards: a Chinese sentence -> its English translation and the gold alignment of their words.
 //
-//   const read = grammarReader(text, forms);        // grammar.txt, and the forms of its English words (alignment_explorer.py)
+//   const read = grammarReader(text, forms);        // grammar.txt, and the forms of its English words (grammar_rules.py)
 //   read([..."鼬喜欢茶。"]) -> {source, target, alignment: [[source index, target index], …]}, or null for a sentence that the grammar cannot write
 //
 // The notation is explained in text/grammar.py, whose `realize` this follows; tests/widgets/test_alignment_explorer.py compares the two on the corpus.

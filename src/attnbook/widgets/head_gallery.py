@@ -1,7 +1,6 @@
 """The head gallery: every head of a trained Transformer on the reader's sentence, with measured labels."""
 
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
 import traitlets
@@ -9,8 +8,8 @@ import traitlets
 from attnbook.notebook import Bilingual
 from attnbook.training.checkpoint import Translator, load_translator
 from attnbook.transformer import Transformer
-from attnbook.widgets.alignment_explorer import english_forms
 from attnbook.widgets.base import Checkpoint, Choice, Number, Text, Widget, bundle
+from attnbook.widgets.grammar_rules import grammar_rules
 
 __all__ = ["HeadGallery"]
 
@@ -74,8 +73,7 @@ class HeadGallery(Widget):
         self._layers = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
         self._layers["cross"] = config.num_decoder_layers
         self._heads = config.num_heads
-        grammar = files("attnbook.text").joinpath("grammar.txt").read_text(encoding="utf-8")
-        self.set_trait("rules", {"grammar": grammar, "forms": english_forms()})
+        self.set_trait("rules", grammar_rules())
         self.set_trait("examples", _sentences(examples))
         if text is None:
             text = self.examples[0] if self.examples else ""

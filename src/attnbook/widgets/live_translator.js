@@ -1,3 +1,6 @@
+// The live translator. It knows nothing of the page around it: its traits are in live_translator.py, the model's bytes are the trait
+// "checkpoint", or come through model.load("checkpoint", progress) where they are not in the page yet (`later`).
+
 import {attentionView} from "./attention_view.js";
 import {frame} from "./common.js";
 import {h} from "./dom.js";
@@ -6,7 +9,7 @@ import {loadTranslator, logProbabilities, mostLikely} from "./translator.js";
 
 const LONGEST_INPUT = 200; // characters, as in Python
 const OFFERED = 8; // alternatives of a step
-const END = 2; // id of <eos>
+const END = 2, UNKNOWN = 3; // ids of <eos> and <unk>
 
 // Weights of all layers, heads and steps as attentionView takes them; rows may be shorter than `columns` (what comes later is not attended to).
 export function stackWeights(rowsOf, layers, heads, rows, columns) {
@@ -31,6 +34,24 @@ const breathe = () => new Promise(done => {
   const timer = setTimeout(done, 60);
   requestAnimationFrame(() => { clearTimeout(timer); setTimeout(done); });
 });
+
+// Browsers compile code that has run for a while. Three short translations that nobody sees, in pieces, and the reader's first is
+// no slower than the others.
+const REHEARSALS = 3, REHEARSED = 4; // tokens of each
+async function rehearse(translator, over) {
+  try {
+    for (let n = 0; n < REHEARSALS; n++) {
+      const memory = translator.encode(Array(REHEARSED).fill(UNKNOWN));
+      for (let i = 0, state = translator.start(memory); i < REHEARSED; i++) {
+        await breathe();
+        if (over()) return;
+        const step = translator.step(memory, state, UNKNOWN);
+        mostLikely(logProbabilities(step.logits), OFFERED);
+        state = step.state;
+      }
+    }
+  } catch { /* what the model cannot do it says when it translates */ }
+}
 
 const CSS_LIVE = `
 .anb .lt-text{flex:1 1 100%}
@@ -166,7 +187,12 @@ function render({model, el}) {
     try {
       const bytes = get("checkpoint") ?? (await model.load("checkpoint", share => { if (mine === loadings && share < 1) state("loading", {zh: `正在取模型：${Math.round(100 * share)}%`, en: `Fetching the model: ${Math.round(100 * share)}%`}, share); }));
       if (mine !== loadings || ended) return;
-      translator = loadTranslator(bytes);
+      state("loading", {zh: "模型到了，正在热身……", en: "The model is here, and warms up …"}, 1);
+      await breathe();
+      const loaded = loadTranslator(bytes), over = () => mine !== loadings || ended;
+      await rehearse(loaded, over);
+      if (over()) return;
+      translator = loaded;
     } catch (error) {
       if (mine !== loadings || ended) return;
       state("failed", {zh: `没能取到模型：${error.message}`, en: `The model could not be loaded: ${error.message}`});
@@ -195,7 +221,7 @@ function render({model, el}) {
   // Writes the translation; a newer call ends an older one.
   async function translate() {
     const mine = ++job, {memory} = source, beam = get("width") > 1;
-    const index = new Map(translator.targetTokens.map((token, id) => [token, id])), prefix = get("prefix").map(token => index.get(token) ?? 3).filter(id => id > 1);
+    const index = new Map(translator.targetTokens.map((token, id) => [token, id])), prefix = get("prefix").map(token => index.get(token) ?? UNKNOWN).filter(id => id > 1);
     const forced = Math.min(prefix.length, memory?.limit ?? 0);
     result = memory && {writing: true, ids: [], steps: [], forced, score: 0, ended: false, took: 0};
     paint();

@@ -1,4 +1,4 @@
-"""The live translator of chapter 16: a trained Transformer in the page, for any Chinese sentence."""
+"""The live translator of chapter 15: a trained Transformer in the page, for any Chinese sentence."""
 
 from collections.abc import Sequence
 from typing import Any
