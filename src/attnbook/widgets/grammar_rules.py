@@ -1,4 +1,4 @@
-"""What grammar.js in the page reads sentences by: the built-in grammar, and the forms of its English words."""
+"""What grammar.js in the page reads sentences by: the built-in grammar and the forms of its English words."""
 
 from functools import cache
 from importlib.resources import files
