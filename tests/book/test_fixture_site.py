@@ -44,7 +44,7 @@ def site(book):
 
 
 def test_both_languages_notebooks_and_landing_page(site):
-    assert sorted(path.name for path in site.iterdir()) == ["en", "index.html", "zh"]
+    assert sorted(path.name for path in site.iterdir()) == ["_static", "en", "index.html", "zh"]
     for language in ("zh", "en"):
         for name in (START, SECOND, "notebooks/00-start.ipynb", "notebooks/01-second.ipynb", "index.html"):
             assert (site / language / name).exists()
@@ -103,7 +103,7 @@ def test_modules_and_buffers_are_outside_the_page_and_shared(site):
     assert len(state) == 2
     keys = {model["state"]["_esm"]["asset"] for model in state.values()}
     keys |= {key for model in state.values() for buffer in model["buffers"] for key in buffer["assets"]}
-    scripts = {path.stem for path in (site / "zh" / "_static" / "widgets").iterdir()}
+    scripts = {path.stem for path in (site / "_static" / "widgets").iterdir()}
     assert keys == scripts
     assert len(scripts) == 2  # both counters have the same module and the same data
     assert "createElement" not in json.dumps(state)
@@ -231,10 +231,8 @@ def test_content_that_comes_late_is_mounted_and_shares_the_model(chromium, site)
 
 
 def broken(site, tmp_path, change):
-    """A copy of the English edition with `change(page text) -> page text` applied to the first page."""
-    copy = tmp_path / "en"
-    shutil.copytree(site / "en", copy)
-    path = copy / START
+    """A copy of the site with `change(page text) -> page text` applied to the first page in English."""
+    path = shutil.copytree(site, tmp_path / "site") / "en" / START
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
     return path
 
@@ -283,7 +281,7 @@ def test_a_broken_widget_says_so_and_stops_no_other(chromium, site, tmp_path, da
 @pytest.mark.browser
 def test_a_module_that_throws_is_a_failed_widget(chromium, site, tmp_path):
     path = broken(site, tmp_path, lambda text: text)
-    for script in (path.parents[1] / "_static" / "widgets").iterdir():
+    for script in (path.parents[2] / "_static" / "widgets").iterdir():
         text = script.read_text(encoding="utf-8")
         script.write_text(
             text.replace("const button", "throw new Error('no'); const button"), encoding="utf-8"

@@ -12,12 +12,13 @@ import nbformat
 import numpy as np
 import pytest
 
-from attnbook.book import execution, links, plotly, widgets
+from attnbook.book import execution, links, plotly, styles, widgets
 from attnbook.book.build import main, replace
 from attnbook.book.citations import authors, cite, load_references, reference_list
 from attnbook.book.errors import BookError
 from attnbook.book.landing import write_landing
 from attnbook.book.repository import Repository, find_repository
+from attnbook.book.sharing import share
 
 ROOT = Path(__file__).parents[2]
 
@@ -173,9 +174,8 @@ class TestWidgets:
             widgets.check_models(saved, saved, ["1"], "chapters/x")
 
     def test_the_alternative_is_text(self):
-        match = re.match("(.*)", json.dumps({"model_id": "1"}))
         state = {"1": anywidget(alternative={"zh": "甲<b>", "en": "a & b"})}
-        shown = widgets.placeholder(match, state)
+        shown = widgets.placeholder("1", state)
         assert '<p class="attnbook-lang" lang="zh">甲&lt;b&gt;</p>' in shown
         assert "a &amp; b" in shown
 
@@ -293,3 +293,58 @@ def test_importing_the_package_does_not_import_the_book():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+class TestStyles:
+    SHEET = """
+        .used, .unused > a { color: red } .unused { color: blue } #here.used { margin: 0 } #gone { margin: 0 }
+        p:not(.unused) { top: 0 } @media print { .unused { top: 0 } } @media print { .used { top: 0 } }
+        @font-face { font-family: Font Awesome\\ 6 Free } @keyframes turn { to { rotate: 1turn } }
+    """
+
+    def test_a_rule_stays_if_one_of_its_selectors_can_match(self):
+        kept = styles.used_rules(self.SHEET, {"used", "here"})
+        assert kept == (
+            ".used{color: red}#here.used{margin: 0}p:not(.unused){top: 0}@media print{.used{top: 0}}"
+            "@keyframes turn { to { rotate: 1turn } }"
+        )
+
+    def test_names_of_pages_and_words_of_scripts(self, tmp_path):
+        page, script = tmp_path / "page.html", tmp_path / "script.js"
+        page.write_text('<p class="a b-c" id="d">e</p>')
+        script.write_text('x.classList.add("is-open")')
+        names = styles.names_in_use([page], [script])
+        assert {"a", "b-c", "d", "is-open"} <= names
+        assert "e" not in names
+
+    def test_a_broken_sheet_stops_the_build(self):
+        with pytest.raises(ValueError, match="sheet: expected CSS, found"):
+            styles.used_rules(".a { color: red } .b", {"a"})
+
+
+def test_what_editions_have_in_common_is_in_the_site_once(tmp_path):
+    for language in ("zh", "en"):
+        static = tmp_path / language / "_static"
+        for sheet in styles.SHEETS:
+            (static / sheet).parent.mkdir(parents=True, exist_ok=True)
+            (static / sheet).write_text(".used { color: red } .unused { color: red }")
+        (static / "same.js").write_text("same")
+        (static / "own.js").write_text(language)
+        (static / "widgets").mkdir()
+        (static / "widgets" / f"{language}.js").write_text("named by its hash")
+        (tmp_path / language / "chapters").mkdir()
+        (tmp_path / language / "chapters" / "a.html").write_text(
+            f'<p class="used"><script src="../_static/same.js?v=1"></script><script src="../_static/own.js">'
+            f'</script><link href="../_static/{styles.SHEETS[0]}?v=2">'
+        )
+    share(tmp_path, ("zh", "en"))
+    page = (tmp_path / "zh" / "chapters" / "a.html").read_text()
+    assert 'src="../../_static/same.js?v=1"' in page
+    assert 'src="../_static/own.js"' in page
+    assert re.search(rf'href="../../_static/{styles.SHEETS[0]}\?v=[0-9a-f]{{8}}"', page)
+    assert (tmp_path / "_static" / styles.SHEETS[0]).read_text() == ".used{color: red}"
+    found = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.js")]
+    own = ["zh/_static/own.js", "en/_static/own.js"]
+    assert sorted(found) == sorted(
+        [*own, "_static/same.js", "_static/widgets/en.js", "_static/widgets/zh.js"]
+    )

@@ -2,7 +2,8 @@
 
 import base64
 import json
-import re
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from attnbook.book import widgets
 from attnbook.training.checkpoint import load_translator
 from attnbook.widgets import LiveTranslator
 
-HOST = (widgets.Path(widgets.__file__).parent / "static" / widgets.HOST).read_text(encoding="utf-8")
+HOST = Path(widgets.__file__).parent / "static" / widgets.HOST
 
 # Says how long its data are and what their sum is; the second one asks for them when its button is pressed.
 READY = """export default {
@@ -51,6 +52,7 @@ def write_page(folder, *modules, data=DATA, between="", **state):
     """A page with one widget for each module text, with the same state and data, as the build leaves it."""
     saved, places, scripts = {}, [], folder / "_static" / "widgets"
     scripts.mkdir(parents=True)
+    shutil.copy2(HOST, scripts.parent)
     for number, text in enumerate(modules):
         identifier = f"{number:032x}"
         buffer = {"path": ["data"], "encoding": "base64", "data": base64.b64encode(data).decode()}
@@ -58,13 +60,12 @@ def write_page(folder, *modules, data=DATA, between="", **state):
         for key, value in widgets.store(model).items():
             (scripts / f"{key}.js").write_text(f'(globalThis.attnbookAssets??={{}})["{key}"]={value};')
         saved[identifier] = model
-        match = re.match("(.*)", json.dumps({"model_id": identifier}))
-        places.append(widgets.placeholder(match, saved))
+        places.append(widgets.placeholder(identifier, saved))
     page = folder / "index.html"
     page.write_text(
         f'<!doctype html><html lang="en" data-content_root="./"><meta charset="utf-8"><title>x</title>'
         f"<body>{between.join(places)}<script type='{widgets.STATE}'>{json.dumps({'state': saved})}</script>"
-        f"<script>{HOST}</script></body></html>",
+        f'<script src="_static/{widgets.HOST}"></script></body></html>',
         encoding="utf-8",
     )
     return page, {key: scripts / f"{key}.js" for key in model["buffers"][0]["assets"]}

@@ -15,6 +15,7 @@ Each concern has its own module; `setup` connects them. `python -m attnbook.book
 | `pages` | page header: language switch, download, Colab; `<html lang>`, alternates |
 | `notebooks` | one notebook per language for Colab and Jupyter |
 | `repository` | everything that depends on the repository's address |
+| `sharing`, `styles` | what the editions have in common is in the site once, without what no page uses |
 | `links`, `landing`, `build` | checking links, the landing page, building both languages |
 | `bilingual`, `glossary` | checks that both languages say the same |
 """
@@ -50,6 +51,7 @@ def configure(app: Sphinx, config: Config) -> None:
     # added after it has looked.
     config.html_static_path.append(str(HERE / "static"))
     config.templates_path.insert(0, str(HERE / "templates"))
+    assets.configure(config)
     strings.configure(config)
     search.configure(app, config)
     citations.configure(config)
@@ -76,6 +78,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_transform(strings.CellPrompts)
     app.add_transform(typography.KeepPunctuation)
     app.connect("html-page-context", pages.complete_context, priority=400)  # before the theme
+    app.connect("html-page-context", assets.postpone_scripts, priority=900)
     app.connect("html-page-context", widgets.move_out, priority=900)
     app.connect("html-page-context", plotly.count_figures, priority=900)
     app.connect("build-finished", assets.copy_libraries)

@@ -1,20 +1,56 @@
 """Style sheet, scripts and third-party libraries of the pages, all from the site itself."""
 
 import importlib.util
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
-MATHJAX = "mathjax/tex-chtml.js"
-# What tex-chtml.js may load afterwards: fonts, and the extensions behind rarer TeX commands.
-MATHJAX_FOLDERS = ("output/chtml/fonts", "input/tex/extensions")
+MATHJAX = "mathjax"  # below _static
+FORMULAS = "formulas.js"
+# What `formulas.js` names, and what those may load: fonts, and the extensions behind rarer TeX commands. The
+# combined file would bring a menu that the book does not show, which is a third of it.
+MATHJAX_PARTS = (
+    "startup.js",
+    "core.js",
+    "input/tex.js",
+    "input/tex/extensions",
+    "output/chtml.js",
+    "output/chtml/fonts",
+    "a11y/assistive-mml.js",
+)
 
 
 def add_page_assets(app: Sphinx) -> None:
     """The style sheet and script of every page."""
     app.add_css_file("attnbook.css", priority=900)
     app.add_js_file("attnbook.js")
+
+
+def configure(config: Config) -> None:
+    """MathJax is loaded by a script of ours, so Sphinx adds that one to the pages that have formulas."""
+    config.mathjax_path = FORMULAS
+
+
+def postpone_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    """Event `html-page-context`: no script holds up the text of a page; MathJax's settings become data."""
+    if pagename == "search":  # whose scripts build on one another while the page is read
+        return
+    options = json.dumps(app.config.mathjax3_config or {})
+    kept = []
+    for script in context.get("script_files", []):
+        # MathJax's settings, and what the theme notes for functions that this book does not use.
+        if script.attributes.get("body", "").startswith(("window.MathJax", "DOCUMENTATION_OPTIONS.")):
+            continue
+        if script.filename:
+            script.attributes["defer"] = "defer"
+        if Path(script.filename or "").name == FORMULAS:
+            script.attributes["data-config"] = options
+        kept.append(script)
+    context["script_files"] = kept
 
 
 def mathjax_folder() -> Path:
@@ -34,7 +70,15 @@ def plotly_script() -> Path:
 
 
 # What the themes copy along and no page asks for: source maps, old fonts, their own templates and catalogues.
-UNUSED = ("**/*.map", "vendor/fontawesome/webfonts/*.ttf", "*webpack-macros.html", "locales", "images/logo_*")
+UNUSED = (
+    "**/*.map",
+    "**/*.LICENSE.txt",
+    "vendor",
+    "scripts/fontawesome.js",
+    "*webpack-macros.html",
+    "locales",
+    "images/logo_*",
+)
 
 
 def copy_libraries(app: Sphinx, error: Exception | None) -> None:
@@ -42,10 +86,10 @@ def copy_libraries(app: Sphinx, error: Exception | None) -> None:
     if error is not None or app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
-    source, target = mathjax_folder(), static / "mathjax"
-    for folder in MATHJAX_FOLDERS:
-        shutil.copytree(source / folder, target / folder, dirs_exist_ok=True)
-    shutil.copy2(source / "tex-chtml.js", static / MATHJAX)
+    for part in MATHJAX_PARTS:
+        source, target = mathjax_folder() / part, static / MATHJAX / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
     if getattr(app, "attnbook_figures", 0):
         shutil.copy2(plotly_script(), static / "plotly.min.js")
     for pattern in UNUSED:

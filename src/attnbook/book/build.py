@@ -13,7 +13,7 @@ import yaml
 from jupyter_book.sphinx import build_sphinx
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
-from . import execution, landing, links, notebooks
+from . import execution, landing, links, notebooks, sharing
 from .errors import BookError
 from .language import LANGUAGES, pick
 from .repository import repository_of
@@ -82,6 +82,7 @@ def build_site(root: Path, site: Path, say=print) -> None:
         new.mkdir()
         for language in LANGUAGES:
             (scratch / language / "html").rename(new / language)
+        sharing.share(new, LANGUAGES)
         first = str(parse_toc_yaml(root / "_toc.yml").root.docname).removesuffix(".ipynb")
         landing.write_landing(
             new,

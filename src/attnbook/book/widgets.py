@@ -36,26 +36,36 @@ def move_out(app: Sphinx, pagename: str, templatename: str, context: dict, doctr
     body = context.get("body", "")
     views = [json.loads(view)["model_id"] for view in _VIEW_SCRIPT.findall(body)]
     scripts = [script for script in context.get("script_files", []) if _is_state(script)]
+    context["script_files"] = [script for script in context.get("script_files", []) if script not in scripts]
     if not views:
-        context["script_files"] = [
-            script for script in context.get("script_files", []) if script not in scripts
-        ]
         return
     saved: dict[str, dict] = {}
     for script in scripts:
         saved |= json.loads(script.attributes["body"])["state"]
     state = reachable(saved, views)
     check_models(state, saved, views, pagename)
-    folder = Path(app.outdir) / "_static" / FOLDER
+    write_assets(state, Path(app.outdir) / "_static" / FOLDER)
+    # After the text: what comes before it in the page comes before it on the reader's screen.
+    context["body"] = _VIEW_SCRIPT.sub(
+        lambda view: placeholder(json.loads(view[1])["model_id"], state), body
+    ) + state_script(state)
+
+
+def write_assets(state: dict[str, dict], folder: Path) -> None:
+    """Move what `store` takes out of each model into scripts in `folder`; one that is there stays."""
+    folder.mkdir(parents=True, exist_ok=True)
     for model in state.values():
         for key, text in store(model).items():
-            folder.mkdir(parents=True, exist_ok=True)
             target = folder / f"{key}.js"
             if not target.exists():
                 target.write_text(f'(globalThis.attnbookAssets??={{}})["{key}"]={text};', encoding="utf-8")
+
+
+def state_script(state: dict[str, dict]) -> str:
+    """The element in which the host finds the models' state."""
     text = json.dumps({"state": state}, ensure_ascii=False, separators=(",", ":"))
-    scripts[0].attributes["body"] = text.replace("</", "<\\/").replace("<!--", "<\\!--")
-    context["body"] = _VIEW_SCRIPT.sub(lambda match: placeholder(match, state), body)
+    text = text.replace("</", "<\\/").replace("<!--", "<\\!--")
+    return f'<script type="{STATE}">{text}</script>'
 
 
 def _is_state(script: Any) -> bool:
@@ -138,9 +148,8 @@ def store(model: dict) -> dict[str, str]:
     return moved
 
 
-def placeholder(match: re.Match, state: dict[str, dict]) -> str:
+def placeholder(identifier: str, state: dict[str, dict]) -> str:
     """The element that the host mounts into, with the text alternative for a page without scripts."""
-    identifier = json.loads(match[1])["model_id"]
     text = state[identifier]["state"].get("alternative") or {}
     words = "".join(
         f'<p class="attnbook-lang" lang="{language}">{html.escape(text[language])}</p>'

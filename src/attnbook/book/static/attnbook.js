@@ -41,7 +41,7 @@
   };
   addEventListener("load", () => {
     reach();
-    globalThis.MathJax?.startup?.promise?.then(reach);
+    document.addEventListener("attnbook-typeset", reach);
     addEventListener("resize", reach);
     document.addEventListener("toggle", reach, true);
   });

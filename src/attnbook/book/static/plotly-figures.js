@@ -2,13 +2,13 @@
    follows the page's light or dark theme. */
 (() => {
   "use strict";
-  const root = document.documentElement.dataset.content_root || "./";
+  const OWN = document.currentScript.src;
   const FAILURE = {zh: "这幅图没能画出来。", en: "This figure could not be drawn."};
   let library;
   const load = () =>
     (library ??= new Promise((resolve, reject) => {
       const script = document.createElement("script");
-      script.src = `${root}_static/plotly.min.js`;
+      script.src = new URL("plotly.min.js", OWN).href;
       script.onload = () => resolve(globalThis.Plotly);
       script.onerror = () => reject(new Error(`${script.src} cannot be loaded`));
       document.head.append(script);

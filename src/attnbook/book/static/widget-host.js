@@ -1,7 +1,7 @@
 /* Static host for anywidget front ends (AFM): no kernel, no network, works from file://.
 
    The page holds the widgets' state; the book's build has moved module texts and binary buffers into
-   `_static/widgets/<hash>.js`, each a script that registers one text (a module or a fetch would be blocked on
+   `widgets/<hash>.js` beside this script, each a script that registers one text (a module or a fetch would be blocked on
    file://, a script is not). A widget is mounted when it comes near the viewport. Each placeholder says how far
    it is in `data-state`: waiting, loading, mounted, failed. A widget that fails keeps its text alternative, says
    so in the page's language, can be tried again, and does not stop the others.
@@ -21,7 +21,7 @@
   };
   const AGAIN = {zh: "再试一次", en: "Try again"};
   const REFERENCE = /^IPY_MODEL_(.+)$/;
-  const root = document.documentElement.dataset.content_root || "./";
+  const OWN = document.currentScript.src;
 
   // What is made for a key is made once; what failed is made anew.
   const once = make => {
@@ -39,7 +39,7 @@
   const asset = key =>
     new Promise((resolve, reject) => {
       const script = document.createElement("script");
-      script.src = `${root}_static/widgets/${key}.js`;
+      script.src = new URL(`widgets/${key}.js`, OWN).href;
       script.onload = () => {
         const text = globalThis.attnbookAssets?.[key];
         script.remove();

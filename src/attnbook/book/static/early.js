@@ -1,0 +1,29 @@
+/* Before the first paint, on every page: light or dark as the reader has chosen, else as the system says, so that a
+   dark page never flashes white; and a memory for a page whose storage is closed (the theme's own script asks for
+   it unprotected), which lasts as long as the page. On pages that are in several languages: which one is shown. */
+(() => {
+  "use strict";
+  try {
+    localStorage.getItem("mode");
+  } catch {
+    const kept = new Map();
+    const storage = {
+      getItem: key => kept.get(String(key)) ?? null,
+      setItem: (key, value) => void kept.set(String(key), String(value)),
+      removeItem: key => void kept.delete(String(key)),
+    };
+    Object.defineProperty(globalThis, "localStorage", {value: storage, configurable: true});
+  }
+  const root = document.documentElement, {dataset} = root;
+  dataset.mode = localStorage.getItem("mode") || dataset.theme || "auto";
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  dataset.theme = ["light", "dark"].includes(dataset.mode) ? dataset.mode : dark ? "dark" : "light";
+
+  // A page in several languages: the one of an earlier visit, else the browser's first that the page has.
+  const languages = document.currentScript.dataset.languages?.split(" ");
+  if (languages) {
+    const wanted = [localStorage.getItem("attnbook-language"), ...navigator.languages.map(l => l.slice(0, 2).toLowerCase()), "en"];
+    dataset.language = wanted.find(language => languages.includes(language)) ?? languages[0];
+    root.lang = dataset.language === "zh" ? "zh-CN" : dataset.language;
+  }
+})();
