@@ -18,6 +18,7 @@ Each concern has its own module; `setup` connects them. `python -m attnbook.book
 | `sharing`, `styles` | what the editions have in common is in the site once, without what no page uses |
 | `links`, `landing`, `build` | checking links, the landing page, building both languages |
 | `bilingual`, `glossary` | checks that both languages say the same |
+| `terms` | the glossary as a page |
 """
 
 from pathlib import Path
@@ -36,6 +37,7 @@ from . import (
     plotly,
     search,
     strings,
+    terms,
     typography,
     widgets,
 )
@@ -74,6 +76,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", configure, priority=950)
     app.connect("env-before-read-docs", execution.run_notebooks)
     app.connect("source-read", language.read_source)
+    app.add_directive("terms", terms.Terms)
     app.add_transform(language.AnchorHeadings)
     app.add_transform(strings.CellPrompts)
     app.add_transform(typography.KeepPunctuation)

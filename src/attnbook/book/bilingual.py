@@ -236,13 +236,18 @@ def _english(name: str) -> re.Pattern:
     return re.compile(rf"(?<![A-Za-z0-9]){body}(?![A-Za-z0-9])", flags)
 
 
+@cache
+def _paragraphs(text: str) -> str:
+    return "\n".join(prose(text, mask=" "))
+
+
 def terms_in(text: str, terms: Iterable[Term], language: str) -> set[Term]:
     """The terms that a cell uses.
 
     A shorter term inside a longer one or inside an exception of the glossary is not counted. Nor is a Chinese
     name of one character, which running text holds for many other reasons.
     """
-    paragraphs = "\n".join(prose(text, mask=" "))
+    paragraphs = _paragraphs(text)
     names: list[tuple[str, Term | None]] = []
     for term in terms:
         own, exceptions = (term.all_en, term.except_en) if language == "en" else (term.all_zh, term.except_zh)
@@ -259,7 +264,7 @@ def terms_in(text: str, terms: Iterable[Term], language: str) -> set[Term]:
 
 def has_term(text: str, term: Term, language: str) -> bool:
     """Whether a cell uses the term anywhere, be it inside a longer one or by a word that may stand for it."""
-    paragraphs = "\n".join(prose(text, mask=" "))
+    paragraphs = _paragraphs(text)
     if language == "en":
         return any(_english(name).search(paragraphs) for name in term.all_en + term.also_en)
     return any(name in paragraphs for name in term.all_zh + term.also_zh)

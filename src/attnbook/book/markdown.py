@@ -29,8 +29,9 @@ def parser() -> MarkdownIt:
     )
 
 
+@cache
 def parse(text: str) -> list[Token]:
-    """The block tokens of `text`; inline tokens are their children."""
+    """The block tokens of `text`; inline tokens are their children. Not to be changed: the list is kept."""
     return parser().parse(text)
 
 

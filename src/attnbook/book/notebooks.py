@@ -24,6 +24,7 @@ from .errors import BookError, cell_name
 from .language import select_language
 from .markdown import parse, source_text
 from .repository import Repository, find_repository
+from .terms import terms_page
 
 NOTES = {
     "note": ("注", "Note"),
@@ -270,6 +271,8 @@ class Converter:
             caption = self.convert(body)
             image = f"![{options.get('alt', '')}]({self._embedded(argument)})"
             return f"{image}\n\n{caption}" if caption else image
+        if name == "terms":
+            return self.convert(terms_page(self.root, self.docname, self.course.titles, self.course.language))
         if name == "bibliography":
             everything = self.course.references
             cited = {key: everything[key] for key in dict.fromkeys(self.cited)}
