@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from attnbook.book.glossary import load_glossary
+from attnbook.book.notebooks import Converter, Course
+from attnbook.book.repository import Repository
 from attnbook.book.terms import SAME_SOUND, emphasised, introductions, terms_page
 
 ROOT = Path(__file__).parents[2]
@@ -87,3 +89,11 @@ def test_links_lead_to_sections_and_chapters_have_their_number():
     page = terms_page(ROOT, PAGE, DOCNAMES, "en")
     assert "([chapter 9](09-attention.ipynb#09-attention))" in page
     assert "（[第 9 章](09-attention.ipynb#09-attention)）" in terms_page(ROOT, PAGE, DOCNAMES, "zh")
+
+
+def test_in_the_notebooks_for_readers_it_is_plain_markdown(terms):
+    course = Course("en", Repository("Someone", "course"), {}, titles=dict.fromkeys(DOCNAMES, ""))
+    text = Converter(course, ROOT, PAGE, PAGE, []).convert("```{terms}\n```")
+    assert text.count("- <span") == len(terms)
+    assert "https://someone.github.io/course/en/chapters/09-attention.html#09-attention" in text
+    assert "{terms}" not in text
