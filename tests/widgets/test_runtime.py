@@ -2,7 +2,8 @@
 
 import base64
 import json
-import time
+import re
+from random import Random
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import safetensors
 import safetensors.torch
 import torch
 import torch.nn.functional as F
+from fuzz import NUMBER, batches
 from torch import nn
 
 from attnbook.recurrent import GRU, LSTM, RNN, lstm_gates
@@ -181,44 +183,74 @@ def test_every_truncation_is_noticed(js):
     assert js(body, text(data)) == []
 
 
-def garbled(data: bytes, rng: np.random.Generator) -> bytes:
-    """`data` with a few bytes changed, cut out, doubled or put in."""
-    out = bytearray(data)
-    for _ in range(rng.integers(1, 4)):
-        at, kind = int(rng.integers(len(out))), int(rng.integers(6))
-        if kind < 3:
-            at = (
-                at if kind else int(rng.integers(min(len(out), 300)))
-            )  # the header more often than the numbers
-            out[at] = int(rng.integers(256))
-        elif kind == 3:
-            del out[at : at + int(rng.integers(1, 9))]
-        elif kind == 4:
-            out[at:at] = out[at : at + int(rng.integers(1, 9))]
-        else:
-            out[at:at] = rng.integers(48, 58, size=1, dtype=np.uint8).tobytes()  # a digit
+# What may stand in the header of such a file, and what may not.
+PIECES = (
+    rb"""0 1 2 9 -0 00 2.0 1e0 . - , : [ ] { } " \ \u0041 \ud800 null true F16 F32 __metadata__""".split()
+)
+PIECES += [b"", b" ", b"\n", b"\xff", "鼬".encode()]
+PIECE = re.compile(rb'"[^"]*"|\d+|.', re.S)
+SMALL = [
+    example(),
+    safetensors.torch.save({"a": torch.ones(2), "b": torch.zeros(2).half()}),
+    safetensors.torch.save({"x": torch.arange(6.0).reshape(2, 3)}, {"k": "v", "l": ""}),
+]
+
+
+def garbled(rng: Random) -> bytes:
+    """A small file with pieces of its header changed, or with a few bytes changed, cut out or doubled."""
+    data = rng.choice(SMALL)
+    end = 8 + int.from_bytes(data[:8], "little")
+    pieces = PIECE.findall(data[8:end])
+    for _ in range(rng.randint(0, 2)):
+        at, other = rng.randrange(len(pieces)), rng.randrange(len(pieces))
+        pieces[at : at + rng.randint(0, 2)] = [rng.choice([rng.choice(PIECES), pieces[other]])]
+    out = bytearray(build(b"".join(pieces), data[end:]))
+    if rng.random() < 0.3:
+        at = rng.randrange(len(out))
+        out[at : at + rng.randint(0, 6)] = rng.choice([b"", rng.randbytes(1), out[at : at + 12]])
     return bytes(out)
 
 
+def plain(data: bytes) -> bytes:
+    """The file as the library wants it: each name once (the last one counts), 2 for 2.0, whole characters.
+
+    The page's JSON reads the other spellings too, and cannot tell.
+    """
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end], parse_float=lambda number: int(float(number)))
+    return build(json.dumps(header, ensure_ascii=False).encode("utf-8", "replace"), data[end:])
+
+
 def test_garbled_files_are_refused_or_read_as_the_library_reads_them(js):
-    rng, data = np.random.default_rng(0), example()
-    files = [garbled(data, rng) for _ in range(1000)]
-    start = time.perf_counter()
-    results = js(f"return arg.map(arg => {{ {READ} }})", [text(file) for file in files])
-    assert time.perf_counter() - start < 60  # about two seconds; the bound allows for a busy machine
-    accepted = 0
-    for file, found in zip(files, results, strict=True):
-        if "error" in found:
-            assert found["error"].startswith("safetensors: expected ")
-            continue
-        accepted += 1
-        assert_same(found, file)  # what we read, the library reads too
-    assert 50 < accepted < 950  # both kinds are there
+    body = """const base64 = ({buffer}) => btoa(String.fromCharCode(...new Uint8Array(buffer)));
+      return arg.map(file => {
+        try {
+          const {tensors} = module.readSafetensors(bytes(file));
+          return [...tensors].map(([name, {shape, data}]) => [name, shape, base64(data)]);
+        } catch (error) { return error.message; }
+      })"""
+    accepted = total = 0
+    for files in batches(garbled):
+        for file, found in zip(files, js(body, [text(file) for file in files]), strict=True):
+            total += 1
+            if isinstance(found, str):
+                assert found.startswith("safetensors: expected "), found
+                with pytest.raises(safetensors.SafetensorError):
+                    safetensors.torch.load(file)
+                continue
+            accepted += 1
+            expected = safetensors.torch.load(plain(file))
+            assert {name for name, _, _ in found} == set(expected)
+            for name, shape, data in found:
+                assert shape == list(expected[name].shape)
+                numbers = np.frombuffer(base64.b64decode(data), dtype=np.float32)
+                assert np.array_equal(numbers, expected[name].float().flatten(), equal_nan=True)
+    assert 0.1 < accepted / total < 0.9  # both kinds are there
 
 
 def test_random_bytes_are_refused_quickly(js):
     body = """const start = performance.now(); let read = 0, seed = 1;
-      for (let i = 0; i < 3000; i++) {
+      for (let i = 0; i < arg; i++) {
         const next = () => (seed = (Math.imul(seed, 1103515245) + 12345) & 0x7fffffff) >> 16;
         const noise = new Uint8Array(i % 97).map(next);
         if (i % 2 && noise.length > 7) noise.set([noise.length - 8, 0, 0, 0, 0, 0, 0, 0]);
@@ -226,9 +258,9 @@ def test_random_bytes_are_refused_quickly(js):
         catch (error) { if (!error.message.startsWith("safetensors:")) throw error; }
       }
       return [read, performance.now() - start];"""
-    read, milliseconds = js(body)
+    read, milliseconds = js(body, NUMBER)
     assert read == 0
-    assert milliseconds < 5000
+    assert milliseconds < 0.5 * NUMBER  # 0.02 ms each on a quiet core
 
 
 # ---------------------------------------------------------------------- layers

@@ -6,7 +6,9 @@ import sys
 import unicodedata
 
 import pytest
+from fuzz import batches
 
+from attnbook.text import CASING as NAMES
 from attnbook.text import (
     BytePairEncoding,
     corpus,
@@ -70,11 +72,23 @@ def random_texts(number: int, seed: int, longest: int = 14) -> list[str]:
     return texts
 
 
+def random_text(rng: random.Random) -> str:
+    """Pieces, or a sentence of the built-in corpus with a few pieces put in or in the place of others."""
+    if rng.random() < 0.5:
+        return "".join(rng.choices(PIECES, k=rng.randint(0, 10)))
+    text = list(rng.choice(SENTENCES))
+    for _ in range(rng.randint(1, 4)):
+        start = rng.randint(0, len(text))
+        text[start : start + rng.randint(0, 3)] = rng.choices(PIECES, k=rng.randint(0, 2))
+    return "".join(text)
+
+
 def sentences() -> list[str]:
     pairs = corpus(200)
     return ["".join(pair.source) for pair in pairs] + [" ".join(pair.target) for pair in pairs]
 
 
+SENTENCES = sentences()
 FUNCTIONS = {
     "normalizeChinese(x)": normalize_chinese,
     "normalizeEnglish(x)": normalize_english,
@@ -110,6 +124,41 @@ def test_every_character_is_of_the_same_kind_as_in_python(js):
         if tokens != tokenize_chinese(text, lower=False)
     ]
     assert not different, (len(different), different[:20])
+
+
+def both_ways(normalize, tokenize, detokenize):
+    """What a text becomes on its way in and out: normalised, cut, joined again."""
+
+    def steps(text: str) -> tuple:
+        normal = normalize(text)
+        tokens = tokenize(normal)
+        joined = detokenize(tokens)
+        assert normalize(normal) == normal, repr(text)
+        assert tokenize(joined) == tokens, repr(text)
+        assert "".join(tokenize(text)) == "".join(text.lower().split()), repr(text)
+        return [normal, tokens, joined]
+
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("steps", "page"),
+    [
+        (both_ways(normalize_chinese, tokenize_chinese, detokenize_chinese), "Chinese"),
+        (both_ways(normalize_english, tokenize_english, detokenize_english), "English"),
+    ],
+    ids=["zh", "en"],
+)
+def test_any_text_goes_in_and_out_as_in_python(js, steps, page):
+    body = f"""const casing = new Map(Object.entries(arg.casing));
+      return arg.texts.map(text => {{
+        const normal = module.normalize{page}(text), tokens = module.tokenize{page}(normal);
+        return [normal, tokens, module.detokenize{page}(tokens, casing)];
+      }})"""
+    for texts in batches(random_text):
+        found = js(body, {"texts": texts, "casing": dict(NAMES)})
+        for text, one in zip(texts, found, strict=True):
+            assert one == steps(text), repr(text)
 
 
 CASING = {"tom": "Tom", "tv": "TV", "xiaoming": "Xiaoming", "mr.": "Mr.", "constructor": "Constructor"}

@@ -8,7 +8,7 @@ Each rule is a function of its own that takes Markdown texts and returns message
 import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from markdown_it.token import Token
 
@@ -37,14 +37,15 @@ def walk(tokens: Iterable[Token]) -> Iterable[Token]:
         yield from walk(token.children or [])
 
 
-def contents(text: str) -> list[Token]:
+@lru_cache(maxsize=64)  # every rule asks for the same two cells
+def contents(text: str) -> tuple[Token, ...]:
     """All tokens of a cell, those inside directives included."""
-    found = []
+    found: list[Token] = []
     for token in walk(parse(text)):
         found.append(token)
         if token.type in ("fence", "colon_fence") and token.info.strip().startswith("{"):
             found += contents(_directive_body(token))
-    return found
+    return tuple(found)
 
 
 def _directive_body(token: Token) -> str:
@@ -128,7 +129,7 @@ def references(text: str) -> list[str]:
 
 def directives(text: str) -> list[str]:
     return [
-        re.match(r"\{([\w:-]+)\}", token.info.strip())[1]
+        token.info.strip()[1:].partition("}")[0]
         for token in contents(text)
         if token.type in ("fence", "colon_fence") and token.info.strip().startswith("{")
     ]

@@ -1,22 +1,34 @@
-"""Builds the site: both languages, notebooks, landing page. The old site stays until the new one is whole."""
+"""Builds the site: both languages, notebooks, landing page. The old site stays until the new one is whole.
+
+Whatever stops a build (an error, a full disk, Ctrl-C, a kill), the old site stays as it was, and the next
+build removes what the stopped one left. Of two builds of one site the second waits for the first.
+"""
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 from jupyter_book.sphinx import build_sphinx
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from . import execution, landing, links, notebooks, sharing
 from .errors import BookError
 from .language import LANGUAGES, pick
+from .lock import alone
 from .repository import repository_of
+
+OLD = "old"  # where the old site waits until the new one is in its place
+CANNOT_WRITE = 74  # exit status of an edition's process to which the system refused a file (EX_IOERR)
 
 
 def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
@@ -38,15 +50,55 @@ def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
         warningiserror=True,
         keep_going=True,
     )
+    if isinstance(result, OSError | SQLAlchemyError):
+        raise result
     return int(result != 0) if isinstance(result, int) else 1
 
 
-def run_edition(root: Path, language: str, folder: Path, cache: Path) -> tuple[str, int, str]:
-    """Build one language below `folder` in a process of its own; language, exit status, what it said."""
-    command = [sys.executable, "-m", "attnbook.book", "--root", root, "--edition", language]
-    command += ["--output", folder / language / "html", "--cache", cache]
-    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, encoding="utf-8")
-    return language, result.returncode, (result.stdout + result.stderr).strip()
+def run_editions(root: Path, folder: Path, cache: Path) -> None:
+    """Build each language into `folder/LANGUAGE/html`, in a process of its own that ends when this one does.
+
+    `BookError` with what they said if one fails.
+    """
+    processes: dict[str, subprocess.Popen] = {}
+    failed = []
+    try:
+        for language in LANGUAGES:
+            command = [sys.executable, "-X", "utf8", "-m", "attnbook.book", "--edition", language]
+            command += ["--root", root, "--output", folder / language / "html", "--cache", cache]
+            processes[language] = subprocess.Popen(
+                list(map(str, command)),
+                stdin=subprocess.PIPE,  # its end tells the process that this one is gone
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        for language, process in processes.items():
+            said = process.stdout.read().strip()
+            status = process.wait()
+            if status == CANNOT_WRITE:
+                raise BookError(f"The {language} edition was not built: {said.splitlines()[-1]}")
+            if status:
+                failed.append(f"The {language} edition was not built:\n{said}")
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.communicate()
+    if failed:
+        raise BookError("\n\n".join(failed))
+
+
+def end_with_parent() -> None:
+    """End this process when the one that holds the other end of its standard input is gone."""
+
+    def wait() -> None:
+        while os.read(0, 1):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def chapters(root: Path) -> list[Path]:
@@ -60,7 +112,12 @@ def chapters(root: Path) -> list[Path]:
 
 
 def build_site(root: Path, site: Path, say=print) -> None:
-    """Build everything into `site`; `BookError` (and `site` as it was) if anything is wrong."""
+    """Build everything into `site`; an error (and `site` as it was) if anything is wrong.
+
+    Raises BookError for a wrong source, OSError if something cannot be read or written.
+    """
+    if site.exists() and not (site / "index.html").is_file() and any(site.iterdir()):
+        raise BookError(f"{site}: expected an empty folder or an earlier site, found other files")
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     execute = config.get("execute", {})
     start = time.perf_counter()
@@ -68,17 +125,10 @@ def build_site(root: Path, site: Path, say=print) -> None:
     execution.execute(chapters(root), root, folder, execute.get("timeout", 300), say=say)
     ran = time.perf_counter()
 
-    site.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=site.parent, prefix=".building-") as temporary:
-        new, scratch = Path(temporary, "site"), Path(temporary, "editions")
+    with workplace(site, say) as work:
+        new, scratch = work / "site", work / "editions"
         say(f"building {' and '.join(LANGUAGES)} ...")
-        with ThreadPoolExecutor(len(LANGUAGES)) as pool:
-            results = list(pool.map(lambda language: run_edition(root, language, scratch, folder), LANGUAGES))
-        failed = [
-            f"The {language} edition was not built:\n{said}" for language, code, said in results if code
-        ]
-        if failed:
-            raise BookError("\n\n".join(failed))
+        run_editions(root, scratch, folder)
         new.mkdir()
         for language in LANGUAGES:
             (scratch / language / "html").rename(new / language)
@@ -92,7 +142,7 @@ def build_site(root: Path, site: Path, say=print) -> None:
         broken = links.broken_links(new)
         if broken:
             raise BookError("broken links:\n" + "\n".join(broken))
-        replace(site, new, Path(temporary, "old"))
+        replace(site, new, work / OLD)
     say(f"Executed in {ran - start:.0f} s, built in {time.perf_counter() - ran:.0f} s.")
     say(f"Open {site / 'index.html'}")
 
@@ -112,16 +162,34 @@ def build_notebooks(root: Path, site: Path, say=print) -> None:
         say(f"Wrote {len(docnames)} notebooks to {folder}")
 
 
+@contextmanager
+def workplace(site: Path, say: Callable[[str], None]) -> Iterator[Path]:
+    """A folder beside `site` for one build, after what builds that were killed have left is tidied up."""
+    prefix = f".building-{site.name}-"
+    with alone(site, say):
+        for left in site.parent.glob(f"{prefix}*"):
+            if (left / OLD).exists() and not site.exists():  # killed between the two steps of `replace`
+                (left / OLD).rename(site)
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=site.parent, prefix=prefix, ignore_cleanup_errors=True) as work:
+            yield Path(work)
+
+
 def replace(site: Path, new: Path, old: Path) -> None:
-    """Put `new` where `site` is; if that fails the old site is put back."""
-    if site.exists():
-        site.rename(old)
+    """Put `new` where `site` is, and that to `old`; if that fails, the old site is put back."""
     try:
+        if site.exists():
+            site.rename(old)
         new.rename(site)
-    except OSError:
-        if old.exists():
+    except BaseException:
+        if old.exists() and not site.exists():
             old.rename(site)
         raise
+
+
+def reason(error: Exception) -> str:
+    """What an error says, without the database's statement."""
+    return str(error.orig if isinstance(error, DBAPIError) else error)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -147,10 +215,18 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
     site = (options.output or root / "build" / "site").resolve()
     if options.edition:
-        return build_edition(root, options.edition, site, options.cache.resolve())
+        end_with_parent()
+        try:
+            return build_edition(root, options.edition, site, options.cache.resolve())
+        except (OSError, SQLAlchemyError) as error:
+            print(reason(error), file=sys.stderr)
+            return CANNOT_WRITE
     try:
         (build_notebooks if options.notebooks else build_site)(root, site)
-    except (BookError, yaml.YAMLError, MalformedError) as error:
-        print(f"\n{error}\n\nNot built; {site} is as it was.", file=sys.stderr)
+    except (BookError, OSError, SQLAlchemyError, yaml.YAMLError, MalformedError) as error:
+        print(f"\n{reason(error)}\n\nNot built; {site} is as it was.", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"\nInterrupted; {site} is as it was.", file=sys.stderr)
+        return 130
     return 0

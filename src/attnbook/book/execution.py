@@ -22,9 +22,11 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
+from sqlalchemy.exc import SQLAlchemyError
 
 from .errors import BookError, cell_name
 from .language import language_pairs
+from .lock import alone
 from .widgets import STATE, saved_errors
 
 PACKAGE = Path(__file__).parents[1]
@@ -92,23 +94,43 @@ def run_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> No
 
 def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=print) -> dict[str, float]:
     """Execute every notebook that is not in the cache; seconds by name. `BookError` names a failing cell."""
-    cache = get_cache(str(folder))
     seconds = {}
-    for path in paths:
-        name = path.relative_to(root).as_posix()
-        notebook = read_notebook(path, name)
-        language_pairs(notebook.cells, name)  # no minute is spent on running what cannot be built
-        if is_cached(cache, notebook):
-            continue
-        if any(cell.cell_type == "code" for cell in notebook.cells):
-            say(f"running {name} ...")
-            start = time.perf_counter()
-            run(notebook, name, cwd=path.parent, timeout=timeout)
-            seconds[name] = time.perf_counter() - start
-            say(f"running {name} took {seconds[name]:.1f} s")
-        bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds.get(name, 0.0)})
-        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    with alone(folder.parent, say):
+        cache = open_cache(folder)
+        for path in paths:
+            name = path.relative_to(root).as_posix()
+            notebook = read_notebook(path, name)
+            language_pairs(notebook.cells, name)  # no minute is spent on running what cannot be built
+            if is_cached(cache, notebook):
+                continue
+            if any(cell.cell_type == "code" for cell in notebook.cells):
+                say(f"running {name} ...")
+                start = time.perf_counter()
+                run(notebook, name, cwd=path.parent, timeout=timeout)
+                seconds[name] = time.perf_counter() - start
+                say(f"running {name} took {seconds[name]:.1f} s")
+            data = {"execution_seconds": seconds.get(name, 0.0)}
+            keep(cache, CacheBundleIn(notebook, str(path), data=data))
     return seconds
+
+
+def open_cache(folder: Path) -> JupyterCacheAbstract:
+    """The cache in `folder`; one whose database a stopped build has left unusable is begun anew."""
+    cache = get_cache(str(folder))
+    try:
+        cache.list_cache_records()
+    except SQLAlchemyError:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        cache = get_cache(str(folder))
+    return cache
+
+
+def keep(cache: JupyterCacheAbstract, bundle: CacheBundleIn) -> None:
+    """Put an executed notebook into the cache, in the place of what a stopped build has left there."""
+    _, key = cache.create_hashed_notebook(bundle.nb)
+    shutil.rmtree(Path(cache.path, "executed", key), ignore_errors=True)
+    cache.cache_notebook_bundle(bundle, check_validity=False)
 
 
 def read_notebook(path: Path, name: str) -> nbformat.NotebookNode:
@@ -119,9 +141,10 @@ def read_notebook(path: Path, name: str) -> nbformat.NotebookNode:
 
 
 def is_cached(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> bool:
+    """Whether the notebook's outputs are in the cache, and whole."""
     try:
-        cache.match_cache_notebook(notebook)
-    except KeyError:
+        cache.merge_match_into_notebook(notebook)
+    except (KeyError, ValueError):
         return False
     return True
 

@@ -23,7 +23,7 @@ _STRAIGHT = str.maketrans({"‘": "'", "’": "'", "ʼ": "'", "`": "'", "“": '
 _TO_ASCII = str.maketrans({chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {"\u3000": " "})
 _TO_FULL = str.maketrans(",!?:;()", "，！？：；（）")
 _OF_CHINESE = str.maketrans(
-    {"「": "“", "」": "”", "『": "“", "』": "”", "﹐": "，", "｡": "。", "･": "·", "•": "·"}
+    {"「": "“", "」": "”", "『": "“", "』": "”", "﹐": ",", "｡": "。", "･": "·", "•": "·"}
 )
 _MARK = re.compile(r"[,!?:;()](?!(?:(?<=\d.)|(?<=\d\s.))\s*\d)")  # but not in 3:30 and 1, 000
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -41,7 +41,7 @@ _BY_WORD = (
 
 def normalize_english(text: str) -> str:
     """Straight quotes, ASCII forms of full-width characters, single spaces; the letters stay as they are."""
-    return _clean(_compose(text).translate(_TO_ASCII).translate(_STRAIGHT))
+    return _single_spaces(_compose(text).translate(_STRAIGHT))
 
 
 def normalize_chinese(text: str, simplify: bool = True) -> str:
@@ -50,7 +50,7 @@ def normalize_chinese(text: str, simplify: bool = True) -> str:
 
     "Tom 說 ，「 ３.５ 公斤 . 」" -> "Tom 说，“3.5 公斤。”"
     """
-    text = _clean(_compose(text).translate(_TO_ASCII).translate(_OF_CHINESE))
+    text = _single_spaces(_compose(text).translate(_OF_CHINESE))
     text = re.sub(r'"([^"]*)"', r"“\1”", text)
     text = re.sub(rf"(?<=[{_HAN}”）])\s*\.(?![\w.])", "。", text)
     if re.search(f"[{_HAN}]", text):
@@ -71,11 +71,12 @@ def to_simplified(text: str) -> str:
 def _compose(text: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"text: expected a str, found {type(text).__name__}")
-    return unicodedata.normalize("NFC", text)
+    # Composed last: a letter may find its accent only when what stood between them is gone.
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text).translate(_TO_ASCII))
 
 
-def _clean(text: str) -> str:
-    return " ".join(_INVISIBLE.sub("", text).split())
+def _single_spaces(text: str) -> str:
+    return " ".join(text.split())
 
 
 @cache

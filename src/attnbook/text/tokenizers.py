@@ -163,10 +163,11 @@ def _split_contraction(token: str) -> tuple[str, ...]:
 
 def _joins(glued: Sequence[str], token: str, tokenize: Callable[[str, bool], list[str]]) -> bool:
     """Whether `token` stays a token when it is written at once after the tokens `glued`."""
-    glued = list(glued[-_CONTEXT:])
-    if _CLITIC.fullmatch(glued[0]):
-        glued.insert(0, "x")  # 's is a token only after a word
-    return tokenize("".join(glued) + token, False) == [*glued, token]
+    start = max(0, len(glued) - _CONTEXT)
+    while start and _CLITIC.fullmatch(glued[start]):
+        start -= 1  # 's is a token only after a word
+    before = glued[start:]
+    return tokenize("".join(before) + token, False) == [*before, token]
 
 
 def _is_word(token: str) -> bool:

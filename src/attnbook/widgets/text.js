@@ -25,7 +25,7 @@ const SPACES = pattern(`[${SPACE}]+`);
 const straighten = translation([...paired("‘’ʼ`“”„", "''''\"\"\""), ["…", "..."]]);
 const toAscii = translation([...Array.from({length: 94}, (_, i) => [String.fromCharCode(0xff01 + i), String.fromCharCode(0x21 + i)]), ["\u3000", " "]]);
 const toFullWidth = translation(paired(",!?:;()", "，！？：；（）"));
-const asChinese = translation(paired("「」『』﹐｡･•", "“”“”，。··"));
+const asChinese = translation(paired("「」『』﹐｡･•", "“”“”,。··"));
 const simplify = translation(SIMPLIFIED.split("\n").filter(line => !line.startsWith("#")).join(" ").split(" ").filter(Boolean).map(pair => [...pair]));
 const BY_WORD = [
   ["(?<![名原編编專专土論论顯显])著(?![名作者稱称述書书])", "着"],
@@ -39,12 +39,13 @@ const STOP_AFTER_HAN = pattern(`(?<=[${HAN}”）])[${SPACE}]*\\.(?![${WORD}_.])
 const MARK = pattern(`[,!?:;()](?!(?<=\\p{Nd}[${SPACE}]?.)[${SPACE}]*\\p{Nd})`), SPACED_MARK = pattern(`[${SPACE}]*([，。！？：；（）“”、《》])[${SPACE}]*`);
 const SPACE_IN_HAN = pattern(`(?<=[${HAN}])[${SPACE}]+(?=[${HAN}])`);
 
-const cleanSpaces = text => text.replace(INVISIBLE, "").split(SPACES).filter(Boolean).join(" ");
+const compose = text => toAscii(text.replace(INVISIBLE, "")).normalize("NFC"); // an accent may come to its letter only then
+const singleSpaces = text => text.split(SPACES).filter(Boolean).join(" ");
 
-export const normalizeEnglish = text => cleanSpaces(straighten(toAscii(text.normalize("NFC"))));
+export const normalizeEnglish = text => singleSpaces(straighten(compose(text)));
 
 export function normalizeChinese(text) {
-  let out = cleanSpaces(asChinese(toAscii(text.normalize("NFC")))).replace(/"([^"]*)"/gu, "“$1”").replace(STOP_AFTER_HAN, "。");
+  let out = singleSpaces(asChinese(compose(text))).replace(/"([^"]*)"/gu, "“$1”").replace(STOP_AFTER_HAN, "。");
   if (ANY_HAN.test(out)) out = out.replace(LAST_STOP, "。");
   out = out.replace(MARK, toFullWidth).replace(SPACED_MARK, "$1").replace(SPACE_IN_HAN, "");
   return toSimplified(out);
@@ -95,8 +96,9 @@ const isMixed = (left, right) => (startsWord(left) && STARTS_HAN.test(right)) ||
 
 // Whether a token stays a token when it is written at once after the tokens since the last space.
 function joins(glued, token, tokenize) {
-  const before = glued.slice(-4);
-  if (CLITIC.test(before[0])) before.unshift("x"); // 's is a token only after a word
+  let start = Math.max(0, glued.length - 4);
+  while (start && CLITIC.test(glued[start])) start--; // 's is a token only after a word
+  const before = glued.slice(start);
   const together = [...before, token], again = tokenize(together.join(""), false);
   return again.length === together.length && again.every((piece, i) => piece === together[i]);
 }
