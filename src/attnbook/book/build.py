@@ -5,6 +5,7 @@ build removes what the stopped one left. Of two builds of one site the second wa
 """
 
 import argparse
+import errno
 import os
 import shutil
 import subprocess
@@ -19,7 +20,6 @@ from pathlib import Path
 import yaml
 from jupyter_book.sphinx import build_sphinx
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from . import execution, landing, links, notebooks, sharing
 from .errors import BookError
@@ -28,7 +28,7 @@ from .lock import alone
 from .repository import repository_of
 
 OLD = "old"  # where the old site waits until the new one is in its place
-CANNOT_WRITE = 74  # exit status of an edition's process to which the system refused a file (EX_IOERR)
+FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 
 
 def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
@@ -50,8 +50,6 @@ def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
         warningiserror=True,
         keep_going=True,
     )
-    if isinstance(result, OSError | SQLAlchemyError):
-        raise result
     return int(result != 0) if isinstance(result, int) else 1
 
 
@@ -77,15 +75,15 @@ def run_editions(root: Path, folder: Path, cache: Path) -> None:
             )
         for language, process in processes.items():
             said = process.stdout.read().strip()
-            status = process.wait()
-            if status == CANNOT_WRITE:
-                raise BookError(f"The {language} edition was not built: {said.splitlines()[-1]}")
-            if status:
+            if process.wait():
                 failed.append(f"The {language} edition was not built:\n{said}")
     finally:
         for process in processes.values():
             process.kill()
             process.communicate()
+    for reason in FULL:
+        if any(reason in said for said in failed):  # once, not once for every file
+            raise BookError(f"The site cannot be written: {reason}: {folder}")
     if failed:
         raise BookError("\n\n".join(failed))
 
@@ -187,11 +185,6 @@ def replace(site: Path, new: Path, old: Path) -> None:
         raise
 
 
-def reason(error: Exception) -> str:
-    """What an error says, without the database's statement."""
-    return str(error.orig if isinstance(error, DBAPIError) else error)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Command line; 0 on success, 1 with a message on an error."""
     parser = argparse.ArgumentParser(
@@ -216,15 +209,11 @@ def main(arguments: list[str] | None = None) -> int:
     site = (options.output or root / "build" / "site").resolve()
     if options.edition:
         end_with_parent()
-        try:
-            return build_edition(root, options.edition, site, options.cache.resolve())
-        except (OSError, SQLAlchemyError) as error:
-            print(reason(error), file=sys.stderr)
-            return CANNOT_WRITE
+        return build_edition(root, options.edition, site, options.cache.resolve())
     try:
         (build_notebooks if options.notebooks else build_site)(root, site)
-    except (BookError, OSError, SQLAlchemyError, yaml.YAMLError, MalformedError) as error:
-        print(f"\n{reason(error)}\n\nNot built; {site} is as it was.", file=sys.stderr)
+    except (BookError, OSError, yaml.YAMLError, MalformedError) as error:
+        print(f"\n{error}\n\nNot built; {site} is as it was.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"\nInterrupted; {site} is as it was.", file=sys.stderr)

@@ -5,6 +5,7 @@ Outputs are kept by jupyter-cache, keyed by the code cells. They also depend on 
 """
 
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -22,7 +23,6 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
-from sqlalchemy.exc import SQLAlchemyError
 
 from .errors import BookError, cell_name
 from .language import language_pairs
@@ -101,7 +101,7 @@ def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=p
             name = path.relative_to(root).as_posix()
             notebook = read_notebook(path, name)
             language_pairs(notebook.cells, name)  # no minute is spent on running what cannot be built
-            if is_cached(cache, notebook):
+            if is_cached(cache, notebook) and is_whole(outputs_path(cache, notebook)):
                 continue
             if any(cell.cell_type == "code" for cell in notebook.cells):
                 say(f"running {name} ...")
@@ -119,18 +119,36 @@ def open_cache(folder: Path) -> JupyterCacheAbstract:
     cache = get_cache(str(folder))
     try:
         cache.list_cache_records()
-    except SQLAlchemyError:
+    except RuntimeError:  # which is what jupyter-cache makes of any error of its database
         shutil.rmtree(folder)
         folder.mkdir()
         cache = get_cache(str(folder))
     return cache
 
 
+def outputs_path(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> Path:
+    """Where the cache keeps the executed notebook."""
+    _, key = cache.create_hashed_notebook(notebook)
+    return Path(cache.path, "executed", key, "base.ipynb")
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the file is there to its end; jupyter-cache notes an execution before it writes the outputs."""
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def keep(cache: JupyterCacheAbstract, bundle: CacheBundleIn) -> None:
     """Put an executed notebook into the cache, in the place of what a stopped build has left there."""
-    _, key = cache.create_hashed_notebook(bundle.nb)
-    shutil.rmtree(Path(cache.path, "executed", key), ignore_errors=True)
-    cache.cache_notebook_bundle(bundle, check_validity=False)
+    shutil.rmtree(outputs_path(cache, bundle.nb).parent, ignore_errors=True)
+    try:
+        cache.cache_notebook_bundle(bundle, check_validity=False)
+    except RuntimeError as error:
+        reason = getattr(error.__cause__, "orig", error)
+        raise BookError(f"{cache.path}: the outputs of {bundle.uri} could not be kept: {reason}") from error
 
 
 def read_notebook(path: Path, name: str) -> nbformat.NotebookNode:
@@ -141,10 +159,9 @@ def read_notebook(path: Path, name: str) -> nbformat.NotebookNode:
 
 
 def is_cached(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> bool:
-    """Whether the notebook's outputs are in the cache, and whole."""
     try:
-        cache.merge_match_into_notebook(notebook)
-    except (KeyError, ValueError):
+        cache.match_cache_notebook(notebook)
+    except KeyError:
         return False
     return True
 

@@ -1,0 +1,251 @@
+"""A build that is stopped, refused or doubled: the old site stays whole, and the next build goes on."""
+
+import errno
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from attnbook.book import build, execution
+from attnbook.book.errors import BookError
+
+CONFIG = """\
+title: 小书 | Little book
+author: x
+execute: {execute_notebooks: cache, cache: build/.jupyter_cache}
+sphinx:
+  config:
+    extensions: [attnbook.book, myst_nb, jupyter_book, sphinx_external_toc, sphinx_book_theme]
+"""
+CELLS = [("markdown", "# 一", "zh"), ("markdown", "# One", "en"), ("code", "6 * 7", None)]
+
+
+@pytest.fixture
+def root(tmp_path):
+    """The sources of a book of one page, with a site of an earlier build."""
+    folder = tmp_path / "一本 book's #1"
+    (folder / "chapters").mkdir(parents=True)
+    (folder / "_config.yml").write_text(CONFIG, encoding="utf-8")
+    (folder / "_toc.yml").write_text("format: jb-book\nroot: chapters/one\n", encoding="utf-8")
+    cells = [
+        {"cell_type": kind, "id": f"c{i}", "metadata": {"tags": [tag] if tag else []}, "source": source}
+        | ({"outputs": [], "execution_count": None} if kind == "code" else {})
+        for i, (kind, source, tag) in enumerate(CELLS)
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "chapters" / "one.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    old = folder / "build" / "site"
+    old.mkdir(parents=True)
+    (old / "index.html").write_text("old")
+    return folder
+
+
+def site_of(root: Path) -> str:
+    """Which site there is; every other file below build/ must have a reason to be there."""
+    assert {path.name for path in (root / "build").iterdir()} <= {
+        "site",
+        ".site.lock",
+        ".jupyter_cache",
+        ".jupyter_cache.lock",
+    }
+    return (root / "build" / "site" / "index.html").read_text(encoding="utf-8")
+
+
+def write_editions(root: Path, folder: Path, cache: Path) -> None:
+    """In place of Sphinx: one page a language."""
+    for language in build.LANGUAGES:
+        page = folder / language / "html" / "chapters" / "one.html"
+        page.parent.mkdir(parents=True)
+        page.write_text(f"<html lang='{language}'><body>new</body></html>")
+
+
+def answer(notebook, name, cwd, timeout) -> None:
+    """In place of a kernel."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.update(execution_count=1, outputs=[])
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Neither Sphinx nor a kernel; the page's fingerprint is one for all."""
+    monkeypatch.setattr(build, "run_editions", write_editions)
+    monkeypatch.setattr(execution, "run", answer)
+    monkeypatch.setattr(execution, "fingerprint", lambda: "one")
+    return monkeypatch
+
+
+# ---------------------------------------------------------------------- stopped
+
+# A build in a process of its own that says where it is and waits there to be killed.
+STOPPING = """
+import sys, time
+from pathlib import Path
+from attnbook.book import build, execution
+from attnbook.book.errors import BookError
+
+def here(*_, **__):
+    print("here", flush=True)
+    time.sleep(60)
+
+{functions}
+execution.fingerprint, execution.run, build.run_editions = lambda: "one", answer, write_editions
+rename, write = Path.rename, Path.write_text
+def write_and_stop(share):
+    def written(path, text, **options):
+        if path.name != "base.ipynb":
+            return write(path, text, **options)
+        if share:
+            write(path, text[: int(share * len(text))], **options)
+        here()
+    return written
+def move_and_stop(path, target):
+    rename(path, target)
+    if target.name == build.OLD:
+        here()
+{patch}
+build.main(["--root", sys.argv[1]])
+"""
+MOMENTS = {
+    "while a notebook runs": "execution.run = here",
+    "between the record of outputs and the outputs": "Path.write_text = write_and_stop(0)",
+    "while outputs are written": "Path.write_text = write_and_stop(0.5)",
+    "while editions are built": "build.run_editions = lambda *all: (write_editions(*all), here())",
+    "while the site is replaced": "Path.rename = move_and_stop",
+}
+
+
+def fail(root, folder, cache):
+    raise BookError("no edition")
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_after_a_kill_the_site_is_whole_and_the_next_build_goes_on(root, quick, moment):
+    functions = "\n".join(map(inspect.getsource, (answer, write_editions)))
+    code = STOPPING.replace("{functions}", functions).replace("{patch}", MOMENTS[moment])
+    with subprocess.Popen([sys.executable, "-c", code, root], stdout=subprocess.PIPE, text=True) as process:
+        said = ""
+        while not said.endswith("here\n"):
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        process.kill()
+    quick.setattr(build, "run_editions", fail)
+    assert build.main(["--root", str(root)]) == 1
+    assert site_of(root) == "old"
+    quick.setattr(build, "run_editions", write_editions)
+    assert build.main(["--root", str(root)]) == 0
+    assert site_of(root) != "old"
+    (kept,) = (root / "build" / ".jupyter_cache" / "one" / "executed").glob("*/*.ipynb")
+    assert len(json.loads(kept.read_text(encoding="utf-8"))["cells"]) == 1
+
+
+def test_a_database_that_was_never_finished_is_begun_anew(root, quick):
+    folder = root / "build" / ".jupyter_cache" / "one"
+    folder.mkdir(parents=True)
+    (folder / "global.db").write_bytes(b"")
+    assert build.main(["--root", str(root)]) == 0
+    assert site_of(root) != "old"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
+def test_a_build_that_is_stopped_leaves_no_process(root, how):
+    command = [sys.executable, "-m", "attnbook.book", "--root", root]
+    notebook = root / "chapters" / "one.ipynb"
+    notebook.write_text(notebook.read_text(encoding="utf-8").replace('"code"', '"raw"'), encoding="utf-8")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        assert process.stdout.readline() == "building zh and en ...\n"
+        editions = []
+        while len(editions) < 2:
+            assert process.poll() is None
+            editions = psutil.Process(process.pid).children()
+        process.send_signal(how)
+        said = process.communicate()[1]
+    assert psutil.wait_procs(editions, timeout=20)[1] == []
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert said == f"\nInterrupted; {root / 'build' / 'site'} is as it was.\n"
+        assert site_of(root) == "old"
+    assert (root / "build" / "site" / "index.html").read_text() == "old"
+
+
+# ---------------------------------------------------------------------- doubled
+
+
+def test_the_second_of_two_builds_waits_for_the_first(root, quick):
+    begun, go_on, order = threading.Event(), threading.Event(), []
+
+    def one_by_one(*everything):
+        order.append("begins")
+        begun.set()
+        go_on.wait(20)
+        write_editions(*everything)
+        order.append("ends")
+
+    quick.setattr(build, "run_editions", one_by_one)
+    site = root / "build" / "site"
+    first = threading.Thread(target=build.build_site, args=(root, site, lambda _: None))
+    first.start()
+    assert begun.wait(20)
+
+    def say(text):
+        if "waiting" in text:
+            order.append(text)
+            go_on.set()
+
+    build.build_site(root, site, say)
+    first.join()
+    message = f"another build is at work on {site}; waiting until it is done ..."
+    assert order == ["begins", message, "ends", "begins", "ends"]
+    assert site_of(root) != "old"
+
+
+# ---------------------------------------------------------------------- refused
+
+
+def test_a_full_disk_is_named_and_the_old_site_stays(root, quick, capsys):
+    def full(root, folder, cache):
+        write_editions(root, folder, cache)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / "zh" / "html" / "big.js"))
+
+    quick.setattr(build, "run_editions", full)
+    assert build.main(["--root", str(root)]) == 1
+    said = capsys.readouterr().err
+    assert "No space left on device: " in said
+    assert said.endswith(f"Not built; {root / 'build' / 'site'} is as it was.\n")
+    assert site_of(root) == "old"
+
+
+LIMITED = """
+import resource, sys
+from attnbook.book import build
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+sys.exit(build.main(["--root", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 100_000])
+def test_a_file_that_cannot_be_written_is_named_in_a_few_lines(root, limit):
+    """A limit on the size of files stands for a disk that is full: of the outputs' cache, of an edition."""
+    command = [sys.executable, "-c", LIMITED, root, str(limit)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) < 8, result.stderr
+    assert result.stderr.endswith(f"Not built; {root / 'build' / 'site'} is as it was.\n")
+    assert site_of(root) == "old"
+
+
+def test_a_folder_of_other_files_is_not_replaced(root, quick, capsys):
+    (root / "build" / "site" / "index.html").rename(root / "build" / "site" / "thesis.tex")
+    assert build.main(["--root", str(root)]) == 1
+    assert "expected an empty folder or an earlier site, found other files" in capsys.readouterr().err
+    assert (root / "build" / "site" / "thesis.tex").read_text() == "old"
