@@ -23,6 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
+from sqlalchemy.exc import SQLAlchemyError
 
 from .errors import BookError, cell_name
 from .language import language_pairs
@@ -31,6 +32,7 @@ from .widgets import STATE, saved_errors
 
 PACKAGE = Path(__file__).parents[1]
 LIBRARIES = ("torch", "numpy", "anywidget", "ipywidgets", "plotly")
+DATABASE_ERRORS = (SQLAlchemyError, RuntimeError)  # the latter is what jupyter-cache makes of most of them
 KEPT_FOLDERS = 2  # states of the package whose outputs are kept
 logger = logging.getLogger(__name__)
 
@@ -115,15 +117,23 @@ def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=p
 
 
 def open_cache(folder: Path) -> JupyterCacheAbstract:
-    """The cache in `folder`; one whose database a stopped build has left unusable is begun anew."""
+    """The cache in `folder`; one whose database a stopped build has left half made is begun anew."""
     cache = get_cache(str(folder))
     try:
         cache.list_cache_records()
-    except RuntimeError:  # which is what jupyter-cache makes of any error of its database
+    except DATABASE_ERRORS as error:
+        if not any(sign in _reason(error) for sign in ("no such table", "not a database", "malformed")):
+            raise BookError(f"{folder}: the outputs cannot be kept: {_reason(error)}") from error
         shutil.rmtree(folder)
         folder.mkdir()
         cache = get_cache(str(folder))
     return cache
+
+
+def _reason(error: Exception) -> str:
+    """What the database said."""
+    error = error.__cause__ if type(error) is RuntimeError and error.__cause__ else error
+    return str(getattr(error, "orig", error))
 
 
 def outputs_path(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> Path:
@@ -146,9 +156,8 @@ def keep(cache: JupyterCacheAbstract, bundle: CacheBundleIn) -> None:
     shutil.rmtree(outputs_path(cache, bundle.nb).parent, ignore_errors=True)
     try:
         cache.cache_notebook_bundle(bundle, check_validity=False)
-    except RuntimeError as error:
-        reason = getattr(error.__cause__, "orig", error)
-        raise BookError(f"{cache.path}: the outputs of {bundle.uri} could not be kept: {reason}") from error
+    except DATABASE_ERRORS as error:
+        raise BookError(f"{cache.path}: the outputs cannot be kept: {_reason(error)}") from error
 
 
 def read_notebook(path: Path, name: str) -> nbformat.NotebookNode:
