@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attnbook.attention import padding_mask
+from attnbook.convolutional_seq2seq import ConvolutionalSeq2Seq, ConvolutionalSeq2SeqConfig
 from attnbook.decoding import beam_search, filter_logits, greedy, length_penalty, reorder, sample
 from attnbook.gpt import GPT, GPTConfig
 from attnbook.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -29,6 +30,10 @@ def transformer(position, norm_first=False):
     return Transformer(TransformerConfig(*sizes, max_len=10, position=position, norm_first=norm_first))
 
 
+def cnn(growth):
+    return ConvolutionalSeq2Seq(ConvolutionalSeq2SeqConfig(VOCAB, VOCAB, 16, 4, 2, 2, growth=growth))
+
+
 def gpt(**choices):
     return GPT(GPTConfig(VOCAB, 16, 4, 2, max_len=10, **choices))
 
@@ -43,6 +48,8 @@ MODELS = {
     "transformer": lambda: transformer("sinusoidal"),
     "transformer, pre-norm, learned": lambda: transformer("learned", norm_first=True),
     "transformer, rotary": lambda: transformer("rotary"),
+    "cnn": lambda: cnn(1),
+    "cnn, dilated": lambda: cnn(2),
     "gpt, learned": lambda: gpt(),
     "gpt, rotary, rmsnorm, grouped": lambda: gpt(position="rotary", norm="rmsnorm", num_key_value_heads=2),
 }

@@ -13,6 +13,7 @@ from attnbook import (
     position,
     seq2seq,
     transformer,
+    convolutional_seq2seq,
     gpt,
 )
 from attnbook.feedforward import *
@@ -23,6 +24,7 @@ from attnbook.normalization import *
 from attnbook.position import *
 from attnbook.seq2seq import *
 from attnbook.transformer import *
+from attnbook.convolutional_seq2seq import *
 from attnbook.gpt import *
 from attnbook.notebook import get_language, set_language, show_source
 
@@ -35,6 +37,7 @@ CONCEPTS = (
     position,
     seq2seq,
     transformer,
+    convolutional_seq2seq,
     gpt,
 )
 

@@ -66,7 +66,7 @@ def test_recipe_can_be_followed(name):
 
 def test_grammar_recipes_differ_in_the_model_only():
     recipes = [recipe for name, recipe in RECIPES.items() if name.startswith("grammar-")]
-    assert len(recipes) == 6
+    assert len(recipes) == 7
     assert len({str(asdict(replace(recipe, model="", sizes={}))) for recipe in recipes}) == 1
 
 

@@ -140,9 +140,10 @@ class Translator:
         if self.continues:
             prompt = src.shape[1]  # its last token is the target's first
             return weights[:, 0, :, prompt - 1 :, :prompt].mean(dim=1)  # (layers, target, source)
-        if isinstance(weights, Tensor):  # Seq2Seq: (1, target, source)
+        weights = getattr(weights, "cross", weights)  # a Transformer has others too
+        if weights.dim() == 3:  # Seq2Seq: (1, target, source)
             return weights
-        return weights.cross[:, 0].mean(dim=1)  # (layers, target, source)
+        return weights[:, 0].mean(dim=1)  # (layers, target, source)
 
 
 def split_sentences(text: str) -> list[str]:

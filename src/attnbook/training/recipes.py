@@ -1,6 +1,6 @@
 """How each shipped checkpoint was made: everything that decides the result, in one place.
 
-`python -m attnbook train NAME` follows the recipe of that name. The six recipes on the built-in corpus
+`python -m attnbook train NAME` follows the recipe of that name. The seven recipes on the built-in corpus
 differ in the model only: same data, same batches, same number of steps, and sizes chosen for the same number
 of parameters.
 """
@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from attnbook._validation import check_choice
+from attnbook.convolutional_seq2seq import ConvolutionalSeq2Seq, ConvolutionalSeq2SeqConfig
 from attnbook.gpt import GPTConfig, TranslatingGPT
 from attnbook.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnbook.training.schedules import warmup_cosine, warmup_inverse_sqrt
@@ -22,6 +23,7 @@ __all__ = ["MODELS", "RECIPES", "Recipe", "build_model", "learning_rate", "model
 MODELS: dict[str, tuple[type, type]] = {
     "Transformer": (Transformer, TransformerConfig),
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
+    "ConvolutionalSeq2Seq": (ConvolutionalSeq2Seq, ConvolutionalSeq2SeqConfig),
     "GPT": (TranslatingGPT, GPTConfig),
 }
 
@@ -105,6 +107,19 @@ RECIPES: dict[str, Recipe] = {
             "dropout": 0.0,
         },
     ),
+    "grammar-cnn": replace(
+        _GRAMMAR,
+        model="ConvolutionalSeq2Seq",
+        sizes={
+            "d_model": 96,
+            "num_heads": 4,
+            "num_encoder_layers": 4,
+            "num_decoder_layers": 5,
+            "kernel_size": 3,
+            "growth": 2,
+            "dropout": 0.0,
+        },
+    ),
     "grammar-transformer": replace(
         _GRAMMAR,
         model="Transformer",
@@ -161,7 +176,7 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def build_model(name: str, config: dict[str, Any]) -> Transformer | Seq2Seq | TranslatingGPT:
+def build_model(name: str, config: dict[str, Any]) -> nn.Module:
     """A model by its name in `MODELS`, with the arguments of its config.
 
     Raises:
