@@ -12,7 +12,9 @@ from attnbook.training.data import Example
 from attnbook.training.losses import cross_entropy
 from attnbook.training.metrics import alignment_error_rate, attention_links, bleu, exact_match
 
-__all__ = ["alignment_scores", "bleu_score", "corpus_loss", "exact_match_scores"]
+__all__ = ["alignment_error", "alignment_scores", "bleu_score", "corpus_loss", "exact_match_scores"]
+
+THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
 def exact_match_scores(
@@ -70,23 +72,33 @@ def alignment_scores(
         raise ValueError("translator: expected one that writes whole words, found one with subwords")
     if getattr(translator.model.config, "attention", "yes") is None:
         return None
-    thresholds = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-    weights = [translator.cross_attention(example.source, example.references[0]) for example in valid]
-
-    def error_rate(weights: Sequence[Tensor], examples: Sequence[Example], choice: tuple) -> float:
-        layer, shift, threshold = choice
-        predicted = (_links(w[layer], shift, threshold) for w in weights)
-        return alignment_error_rate(predicted, (example.alignment for example in examples))
-
-    choices = list(product(range(len(weights[0])), (0, 1), thresholds))
-    layer, shift, threshold = best = min(choices, key=lambda choice: error_rate(weights, valid, choice))
-    weights = [translator.cross_attention(example.source, example.references[0]) for example in test]
+    weights = _weights(translator, valid)
+    choices = list(product(range(len(weights[0])), (0, 1), THRESHOLDS))
+    layer, shift, threshold = min(choices, key=lambda choice: _error_rate(weights, valid, *choice))
     return {
-        "alignment_error_rate": error_rate(weights, test, best),
+        "alignment_error_rate": alignment_error(translator, test, layer, shift, threshold),
         "layer": layer,
         "shift": shift,
         "threshold": threshold,
     }
+
+
+def alignment_error(
+    translator: Translator, examples: Sequence[Example], layer: int, shift: int, threshold: float
+) -> float:
+    """The alignment error rate for one choice of layer, row and threshold; see `alignment_scores`."""
+    return _error_rate(_weights(translator, examples), examples, layer, shift, threshold)
+
+
+def _weights(translator: Translator, examples: Sequence[Example]) -> list[Tensor]:
+    return [translator.cross_attention(example.source, example.references[0]) for example in examples]
+
+
+def _error_rate(
+    weights: Sequence[Tensor], examples: Sequence[Example], layer: int, shift: int, threshold: float
+) -> float:
+    predicted = (_links(w[layer], shift, threshold) for w in weights)
+    return alignment_error_rate(predicted, (example.alignment for example in examples))
 
 
 def _links(weights: Tensor, shift: int, threshold: float) -> frozenset[tuple[int, int]]:
