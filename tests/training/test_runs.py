@@ -25,6 +25,8 @@ TINY_GRAMMAR = Recipe("grammar", "Transformer", TINY, steps=6, batch_size=16, ra
 TINY_GRAMMAR = replace(TINY_GRAMMAR, average=0.5, validate_every=3)
 TINY_GPT_SIZES = {"d_model": 16, "num_heads": 2, "num_layers": 1, "d_ff": 32, "position": "rotary"}
 TINY_GPT = replace(TINY_GRAMMAR, model="GPT", sizes=TINY_GPT_SIZES)
+TINY_CNN_SIZES = {"d_model": 16, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 2}
+TINY_CNN = replace(TINY_GRAMMAR, model="ConvolutionalSeq2Seq", sizes=TINY_CNN_SIZES)
 TINY_TATOEBA = replace(
     TINY_GRAMMAR, corpus="tatoeba", merges=20, subword_dropout=0.2, beam_width=2, alpha=1.0
 )
@@ -85,7 +87,7 @@ def test_grammar_recipes_have_one_parameter_budget():
     assert all(abs(count / budget - 1) <= 0.05 for count in counts.values()), counts
 
 
-@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT])
+@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT, TINY_CNN])
 def test_run_writes_a_checkpoint_that_says_how_it_was_made(tmp_path, recipe):
     output = tmp_path / "tiny.safetensors"
     trained, history = train("tiny", recipe, output, tmp_path / "state", show=False)
@@ -103,7 +105,7 @@ def test_run_writes_a_checkpoint_that_says_how_it_was_made(tmp_path, recipe):
     assert loaded.translate_tokens([sentence]) == trained.translate_tokens([sentence])
 
 
-@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT])
+@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT, TINY_CNN])
 def test_words_stay_whole_without_merges(recipe):
     corpus = load_corpus("grammar")
     translator = new_translator(recipe, corpus)
@@ -141,7 +143,7 @@ def test_changed_recipe_does_not_resume_the_old_run(tmp_path):
         train("tiny", replace(TINY_GRAMMAR, rate=2e-3), tmp_path / "a", state, show=False)
 
 
-@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT])
+@pytest.mark.parametrize("recipe", [TINY_GRAMMAR, TINY_GPT, TINY_CNN])
 def test_evaluation_measures_and_refuses_other_data(tmp_path, monkeypatch, recipe):
     trained, _ = train("tiny", recipe, tmp_path / "a", show=False)
     scores = evaluate(trained)

@@ -140,7 +140,8 @@ class Translator:
         if self.continues:
             prompt = src.shape[1]  # its last token is the target's first
             return weights[:, 0, :, prompt - 1 :, :prompt].mean(dim=1)  # (layers, target, source)
-        weights = getattr(weights, "cross", weights)  # a Transformer has others too
+        if not isinstance(weights, Tensor):  # a Transformer has others, too
+            weights = weights.cross
         if weights.dim() == 3:  # Seq2Seq: (1, target, source)
             return weights
         return weights[:, 0].mean(dim=1)  # (layers, target, source)
