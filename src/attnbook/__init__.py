@@ -4,18 +4,6 @@ The concept modules stand here in the reading order of the course. Their public 
 package: `attnbook.MultiHeadAttention`.
 """
 
-from attnbook import (
-    feedforward,
-    recurrent,
-    convolution,
-    attention,
-    normalization,
-    position,
-    seq2seq,
-    transformer,
-    convolutional_seq2seq,
-    gpt,
-)
 from attnbook.feedforward import *
 from attnbook.recurrent import *
 from attnbook.convolution import *
@@ -28,18 +16,8 @@ from attnbook.convolutional_seq2seq import *
 from attnbook.gpt import *
 from attnbook.notebook import get_language, set_language, show_source
 
-CONCEPTS = (
-    feedforward,
-    recurrent,
-    convolution,
-    attention,
-    normalization,
-    position,
-    seq2seq,
-    transformer,
-    convolutional_seq2seq,
-    gpt,
-)
+# An import binds the module here, too: these are the modules above, those that say what is public, in order.
+CONCEPTS = tuple(module for module in vars().values() if hasattr(module, "__all__"))
 
 __all__ = [name for concept in CONCEPTS for name in concept.__all__]
 __all__ += ["get_language", "set_language", "show_source"]
