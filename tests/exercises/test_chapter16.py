@@ -39,15 +39,15 @@ def part(i, factor):
     ],
 )
 def test_flops_name_the_misconception(answer, misconception):
-    found = verdict("chapter16.layer_flops", answer)
+    found = verdict("chapter16.count_flops", answer)
     assert not found.passed
     assert found.misconception == misconception
 
 
 def test_flops_solution_and_stub():
-    assert verdict("chapter16.layer_flops", right_flops).passed
-    assert verdict("chapter16.layer_flops", lambda n, d, k: ...).outcome == "todo"
-    found = verdict("chapter16.layer_flops", lambda n, d, k: right_flops(n, d, k)[:2])
+    assert verdict("chapter16.count_flops", right_flops).passed
+    assert verdict("chapter16.count_flops", lambda n, d, k: ...).outcome == "todo"
+    found = verdict("chapter16.count_flops", lambda n, d, k: right_flops(n, d, k)[:2])
     assert "(recurrent, convolution, attention)" in found.en
 
 

@@ -7,7 +7,7 @@ import torch
 from attnbook.exercises.core import Exercise, Slip, Symptom
 
 
-def layer_flops(n: int, d: int, k: int) -> tuple[int, int, int]:
+def count_flops(n: int, d: int, k: int) -> tuple[int, int, int]:
     """Of an RNN, a convolution with k taps, and self-attention without projections, for n tokens of d."""
     return 4 * n * d * d, 2 * k * n * d * d, 4 * n * n * d
 
@@ -33,7 +33,7 @@ def _one_tap(n, d, k):
 
 
 def _exchanged(n, d, k):
-    return layer_flops(d, n, k)
+    return count_flops(d, n, k)
 
 
 def _each_token(n, d, k):
@@ -90,8 +90,8 @@ _D = 128
 
 EXERCISES = [
     Exercise(
-        name="layer_flops",
-        truth=layer_flops,
+        name="count_flops",
+        truth=count_flops,
         cases=[(3, 4, 2), (10, 64, 3), (100, 16, 5)],
         returns=("recurrent", "convolution", "attention"),
         shown=(
