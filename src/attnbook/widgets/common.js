@@ -275,10 +275,11 @@ export function frame({model, el}, {name, title, caption, alt, css}) {
   const heading = h("p", {class: "anb-title", id: titleId});
   const save = kind => ui.attr(h("button", {type: "button", onclick: () => download(ui, kind)}, kind.toUpperCase()),
     "aria-label", {zh: `把图保存为 ${kind.toUpperCase()}`, en: `Save figure as ${kind.toUpperCase()}`});
-  // Lumino (JupyterLab) would take arrow keys and Enter for the notebook.
-  ui.root = h("section", {class: "anb", "aria-labelledby": titleId, "data-lm-suppress-shortcuts": "true"},
+  ui.root = h("section", {class: "anb", "aria-labelledby": titleId},
     h("div", {class: "anb-head"}, ui.text(heading, title), h("div", {class: "anb-save"}, save("svg"), save("png"))),
     ui.controls, ui.figure, say);
+  // Lumino (JupyterLab) would take arrow keys and Enter for the notebook; it asks the very element that has the focus.
+  ui.listen(ui.root, "focusin", event => event.target.setAttribute("data-lm-suppress-shortcuts", "true"));
   if (css) ui.root.prepend(h("style", {}, css));
   if (caption) ui.root.append(ui.text(h("p", {class: "anb-cap"}), caption));
   if (alt) ui.root.append(ui.text(h("p", {class: "anb-hid"}), alt));

@@ -48,7 +48,7 @@ export function exportSvg(ui) {
     const css = getComputedStyle(node);
     if (css.display === "none") return null;
     const twin = node.cloneNode(false);
-    for (const name of ["class", "style", "tabindex", "role", "aria-label"]) twin.removeAttribute(name);
+    for (const name of ["class", "style", "tabindex", "role", "aria-label", "data-lm-suppress-shortcuts"]) twin.removeAttribute(name);
     for (const name of DRAWN) { const v = css.getPropertyValue(name); if (v) twin.setAttribute(name, v); }
     for (const child of node.childNodes) { const c = child.nodeType === 1 ? copy(child) : child.nodeType === 3 ? child.cloneNode() : null; if (c) twin.append(c); }
     return twin;
