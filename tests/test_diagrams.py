@@ -1,16 +1,20 @@
 """Diagrams: what they draw, what they refuse, and how they look in a page of either language and theme."""
 
 import re
+import struct
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from browser import launch_chromium
 from playwright.sync_api import sync_playwright
 
-from attnbook.diagrams import Box, Diagram
+import attnbook
+from attnbook.diagrams import LICENCE, Box, Diagram
 from attnbook.notebook import set_language
 
 SVG = "{http://www.w3.org/2000/svg}"
+SCRIPT = Path(attnbook.__file__).parent / "book" / "static" / "diagrams.js"
 
 
 @pytest.fixture(autouse=True)
@@ -356,4 +360,31 @@ def test_text_stays_in_its_box(browser, lang):
     )
     assert sum(around == 2 for _, around, _ in texts) > 15  # inside the drawing and a box
     assert [text for text, _, fits in texts if not fits] == []
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("lang", "theme"), [("zh-CN", "light"), ("en", "dark")])
+def test_a_page_of_the_book_saves_each_diagram(browser, lang, theme):
+    """What the buttons give needs neither the page's style sheet nor another file."""
+    page = open_page(browser, f"lang={lang} data-theme={theme}")
+    page.add_script_tag(path=SCRIPT)
+    label = {"zh-CN": "把图保存为 {}", "en": "Save figure as {}"}[lang]
+    for i, diagram in enumerate(page.query_selector_all(".attnbook-diagram")):
+        files = {}
+        for kind in ("SVG", "PNG"):
+            with page.expect_download() as download:
+                page.get_by_role("button", name=label.format(kind)).nth(i).click()
+            assert download.value.suggested_filename.endswith(f"-{i + 1}-{lang[:2]}.{kind.lower()}")
+            files[kind] = Path(download.value.path()).read_bytes()
+        svg = ElementTree.fromstring(files["SVG"])
+        on_page = diagram.query_selector(f"svg[lang={lang[:2]}] title").text_content()
+        assert svg.find(f"{SVG}title").text == on_page
+        assert [node.text for node in svg.iter(f"{SVG}text")][-1] == LICENCE
+        face = svg.find(f"{SVG}rect")
+        assert face.get("fill") == {"light": "rgb(255, 255, 255)", "dark": "rgb(23, 26, 34)"}[theme]
+        assert face.get("height") == svg.get("height") == svg.get("viewBox").split()[3]
+        assert re.findall(rb"href|src=|url\(|@import|var\(|class=|style=|currentColor", files["SVG"]) == []
+        width, height = struct.unpack(">II", files["PNG"][16:24])
+        assert (width, height) == (2 * int(svg.get("width")), 2 * int(svg.get("height")))
     page.close()

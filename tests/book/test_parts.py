@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import nbformat
 import numpy as np
@@ -17,6 +18,7 @@ from attnbook.book.build import main, replace
 from attnbook.book.citations import authors, cite, load_references, reference_list
 from attnbook.book.errors import BookError
 from attnbook.book.landing import write_landing
+from attnbook.book.pages import launches
 from attnbook.book.repository import Repository, find_repository
 from attnbook.book.sharing import share
 
@@ -51,6 +53,30 @@ class TestRepository:
             "https://colab.research.google.com/github/Some/course/blob/notebooks/en/x.ipynb"
         )
         assert Repository("Some", "some.github.io").site == "https://some.github.io/"
+
+    def test_hubs_pull_the_notebooks_of_the_language(self):
+        """As nbgitpuller's own link generator writes them."""
+        repository = Repository("Some", "course")
+        pull = (
+            "git-pull?repo=https%3A%2F%2Fgithub.com%2FSome%2Fcourse&branch=notebooks"
+            "&urlpath=lab%2Ftree%2Fcourse%2Fen%2Fx.ipynb"
+        )
+        assert repository.jupyterhub("https://hub.example.edu/", "en", "x.ipynb") == (
+            f"https://hub.example.edu/hub/user-redirect/{pull}"
+        )
+        address = urlsplit(repository.binder("https://mybinder.org", "en", "x.ipynb"))
+        assert (address.netloc, address.path) == ("mybinder.org", "/v2/gh/Some/course/HEAD")
+        assert parse_qs(address.query) == {"urlpath": [pull]}
+
+    def test_only_hubs_that_are_configured_are_offered(self):
+        repository = Repository("Some", "course")
+
+        def offered(**hubs):
+            return [label for label, _ in launches(repository, {"launch_buttons": hubs}, "zh", "x.ipynb")]
+
+        assert offered() == ["Open in Colab"]
+        assert offered(binderhub_url="https://b", jupyterhub_url="") == ["Open in Colab", "Open in Binder"]
+        assert offered(jupyterhub_url="https://h") == ["Open in Colab", "Open in JupyterHub"]
 
 
 class TestCitations:

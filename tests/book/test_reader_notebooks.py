@@ -5,17 +5,23 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import docutils.utils
 import nbformat
 import pytest
+from docutils import nodes
 
+from attnbook.book.build import main
 from attnbook.book.citations import load_references
 from attnbook.book.errors import BookError
 from attnbook.book.notebooks import Converter, Course, Target, write_notebooks
 from attnbook.book.repository import Repository
+from attnbook.book.strings import CellPrompts
 
 FIXTURE = Path(__file__).parent / "fixture"
-BIB = Path(__file__).parents[2] / "references.bib"
+ROOT = Path(__file__).parents[2]
+BIB = ROOT / "references.bib"
 REPOSITORY = Repository("Someone", "course")
 DOCNAMES = ["chapters/00-start", "chapters/01-second"]
 
@@ -129,31 +135,68 @@ def test_solutions_stay_folded(written):
     assert solution["metadata"]["jupyter"] == {"source_hidden": True}
 
 
-def test_the_first_cell_installs_without_dependencies_only_in_colab(written, tmp_path):
+def test_the_command_writes_the_notebooks_of_a_class(tmp_path):
+    options = ["--root", str(ROOT), "--output", str(tmp_path), "--notebooks", "--without-solutions"]
+    assert main([*options, "--package", "course.whl"]) == 0
+    for language in ("zh", "en"):
+        paths = sorted((tmp_path / language).glob("notebooks-without-solutions/*.ipynb"))
+        texts = [path.read_text(encoding="utf-8") for path in paths]
+        assert len(texts) == len(list((ROOT / "chapters").glob("*.ipynb")))
+        assert all("course.whl" in text for text in texts)
+        assert not any('"solution"' in text for text in texts)
+        assert sum(text.count('"exercise"') for text in texts) > 50
+
+
+def test_the_options_of_notebooks_need_notebooks(capsys):
+    with pytest.raises(SystemExit):
+        main(["--root", str(ROOT), "--without-solutions"])
+    assert "go with --notebooks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_solutions_can_be_left_out_of_the_pages(wanted):
+    document = docutils.utils.new_document("chapter")
+    config = SimpleNamespace(attnbook_language="en", attnbook_solutions=wanted)
+    document.settings.env = SimpleNamespace(config=config)
+    for tag in ("exercise", "solution"):
+        document += nodes.container(cell_metadata={"tags": [tag, "hide-cell"]}, hide_mode="all")
+    CellPrompts(document).apply()
+    tags = [cell["cell_metadata"]["tags"][0] for cell in document.children]
+    assert tags == (["exercise", "solution"] if wanted else ["exercise"])
+    assert document[-1]["prompt_show"] == ("Show the solution" if wanted else "Show the code")
+
+
+def test_solutions_can_be_left_out(tmp_path):
+    (path, _) = write_notebooks(FIXTURE, DOCNAMES, "en", tmp_path, REPOSITORY, [BIB], solutions=False)
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    tags = [tag for cell in cells for tag in cell["metadata"].get("tags", [])]
+    assert "solution" not in tags
+
+
+def test_the_first_cell_changes_nothing_where_the_package_is(written, tmp_path):
     language, paths = written
     source = nbformat.read(paths[0], as_version=4).cells[0].source
     ast.parse(source)
-    assert "--no-deps" in source
-    assert "git+https://github.com/Someone/course" in source
-    # Run outside Colab: nothing is installed, and the language is set.
     check = source + "\nprint(attnbook.get_language())"
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == language
 
 
-def test_the_first_cell_in_colab(written, tmp_path):
-    source = nbformat.read(written[1][0], as_version=4).cells[0].source
+@pytest.mark.parametrize("colab", [True, False])
+@pytest.mark.parametrize("package", [None, r"C:\classes \"2026\"\attnbook.whl"])
+def test_the_first_cell_gets_the_package_where_it_is_missing(tmp_path, colab, package):
+    """In Colab without its requirements: torch and numpy stay as they are."""
+    (path, _) = write_notebooks(FIXTURE, DOCNAMES, "en", tmp_path, REPOSITORY, [BIB], package)
     pretend = (
         "import subprocess, sys, types, importlib.util\n"
-        "sys.modules['google.colab'] = types.ModuleType('google.colab')\n"
+        f"if {colab}: sys.modules['google.colab'] = types.ModuleType('google.colab')\n"
         "find, importlib.util.find_spec = importlib.util.find_spec, lambda name: None\n"
         "subprocess.run = lambda command, check: print('RAN', check, *command[1:])\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", pretend + source], capture_output=True, text=True, cwd=tmp_path
-    )
+    source = pretend + nbformat.read(path, as_version=4).cells[0].source
+    result = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=tmp_path)
     ran = [line for line in result.stdout.splitlines() if line.startswith("RAN")]
-    assert ran == [
-        "RAN True -m pip install --quiet --no-deps attnbook @ git+https://github.com/Someone/course"
-    ], result.stderr
+    options = "--quiet --no-deps" if colab else "--quiet"
+    wanted = package or "attnbook @ git+https://github.com/Someone/course"
+    assert ran == [f"RAN True -m pip install {options} {wanted}"], result.stderr

@@ -12,8 +12,9 @@ Each concern has its own module; `setup` connects them. `python -m attnbook.book
 | `widgets` | anywidgets that run in the page without a kernel |
 | `plotly` | figures that load plotly.js only when they come into view |
 | `search` | finding Chinese words |
-| `pages` | page header: language switch, download, Colab; `<html lang>`, alternates |
+| `pages` | page header: language switch, download, launch links; `<html lang>`, alternates |
 | `notebooks` | one notebook per language for Colab and Jupyter |
+| `exercises` | all exercises on one page, with room to write |
 | `repository` | everything that depends on the repository's address |
 | `sharing`, `styles` | what the editions have in common is in the site once, without what no page uses |
 | `links`, `landing`, `build` | checking links, the landing page, building both languages |
@@ -31,6 +32,7 @@ from . import (
     assets,
     citations,
     execution,
+    exercises,
     language,
     notebooks,
     pages,
@@ -72,15 +74,20 @@ def setup(app: Sphinx) -> dict[str, Any]:
         "comments_config", {}, "html"
     )  # Jupyter Book sets it for an extension that we leave out
     app.add_config_value("attnbook_notebooks_branch", "notebooks", "html")
+    app.add_config_value(
+        "attnbook_solutions", True, "env"
+    )  # False: a teacher publishes the book without them
     # After sphinx_external_toc (900), which reads _toc.yml.
     app.connect("config-inited", configure, priority=950)
     app.connect("env-before-read-docs", execution.run_notebooks)
+    app.connect("source-read", exercises.read_source, priority=400)  # before one language is chosen
     app.connect("source-read", language.read_source)
     app.add_directive("terms", terms.Terms)
     app.add_transform(language.AnchorHeadings)
     app.add_transform(strings.CellPrompts)
     app.add_transform(typography.KeepPunctuation)
     app.connect("html-page-context", pages.complete_context, priority=400)  # before the theme
+    app.connect("html-page-context", assets.add_diagram_script)
     app.connect("html-page-context", assets.postpone_scripts, priority=900)
     app.connect("html-page-context", widgets.move_out, priority=900)
     app.connect("html-page-context", plotly.count_figures, priority=900)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,12 @@ def add_page_assets(app: Sphinx) -> None:
     app.add_js_file("attnbook.js")
 
 
+def add_diagram_script(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    """Event `html-page-context`: the script that saves diagrams, on pages that have some."""
+    if 'class="attnbook-diagram"' in context.get("body", ""):
+        app.add_js_file("diagrams.js", loading_method="defer")
+
+
 def configure(config: Config) -> None:
     """MathJax is loaded by a script of ours, so Sphinx adds that one to the pages that have formulas."""
     config.mathjax_path = FORMULAS
@@ -38,34 +43,20 @@ def configure(config: Config) -> None:
 
 def postpone_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     """Event `html-page-context`: no script holds up the text of a page; MathJax's settings become data."""
+    if pagename == "search":  # whose scripts build on one another while the page is read
+        return
     options = json.dumps(app.config.mathjax3_config or {})
     kept = []
     for script in context.get("script_files", []):
         # MathJax's settings, and what the theme notes for functions that this book does not use.
         if script.attributes.get("body", "").startswith(("window.MathJax", "DOCUMENTATION_OPTIONS.")):
             continue
-        more = {}
-        if script.filename and pagename != "search":  # whose scripts build on one another as the page is read
-            more["defer"] = "defer"
+        if script.filename:
+            script.attributes["defer"] = "defer"
         if Path(script.filename or "").name == FORMULAS:
-            more["data-config"] = options
-        kept.append(type(script)(script.filename, priority=script.priority, **script.attributes | more))
+            script.attributes["data-config"] = options
+        kept.append(script)
     context["script_files"] = kept
-
-
-def write_translations(static: Path) -> None:
-    """Sphinx's words for the search page, without the function that it would make of a text."""
-    path = static / "translations.js"
-    if not path.exists():
-        return
-    catalogue = json.loads(re.search(r"\{.*\}", path.read_text(encoding="utf-8"), re.S)[0])
-    words = json.dumps(catalogue["messages"], ensure_ascii=False)
-    path.write_text(
-        f"Object.assign(Documentation.TRANSLATIONS, {words});\n"
-        f"Documentation.PLURAL_EXPR = n => +({catalogue['plural_expr']});\n"
-        f"Documentation.LOCALE = {json.dumps(catalogue['locale'])};\n",
-        encoding="utf-8",
-    )
 
 
 def mathjax_folder() -> Path:
@@ -107,7 +98,6 @@ def copy_libraries(app: Sphinx, error: Exception | None) -> None:
         (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
     if getattr(app, "attnbook_figures", 0):
         shutil.copy2(plotly_script(), static / "plotly.min.js")
-    write_translations(static)
     for pattern in UNUSED:
         for path in list(static.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()

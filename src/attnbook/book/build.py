@@ -114,8 +114,7 @@ def build_site(root: Path, site: Path, say=print) -> None:
 
     Raises BookError for a wrong source, OSError if something cannot be read or written.
     """
-    ours = [site / name for name in ("index.html", *LANGUAGES)]
-    if site.exists() and any(site.iterdir()) and not any(path.exists() for path in ours):
+    if site.exists() and not (site / "index.html").is_file() and any(site.iterdir()):
         raise BookError(f"{site}: expected an empty folder or an earlier site, found other files")
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     execute = config.get("execute", {})
@@ -146,8 +145,14 @@ def build_site(root: Path, site: Path, say=print) -> None:
     say(f"Open {site / 'index.html'}")
 
 
-def build_notebooks(root: Path, site: Path, say=print) -> None:
-    """Write only the notebooks of each language; nothing is executed."""
+def build_notebooks(
+    root: Path, site: Path, package: str | None = None, solutions: bool = True, say=print
+) -> None:
+    """Write only the notebooks of each language; nothing is executed.
+
+    `package` is what their first cell has pip install instead of the repository. Without `solutions` they go
+    into a folder of their own, so that a teacher has both.
+    """
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     own = config.get("sphinx", {}).get("config", {})
     repository = repository_of(
@@ -156,8 +161,17 @@ def build_notebooks(root: Path, site: Path, say=print) -> None:
     docnames = [path.relative_to(root).with_suffix("").as_posix() for path in chapters(root)]
     bibfiles = [root / name for name in config.get("bibtex_bibfiles", [])]
     for language in LANGUAGES:
-        folder = site / language / "notebooks"
-        notebooks.write_notebooks(root, docnames, language, folder, repository, bibfiles)
+        folder = site / language / ("notebooks" if solutions else "notebooks-without-solutions")
+        notebooks.write_notebooks(
+            root,
+            docnames,
+            language,
+            folder,
+            repository,
+            bibfiles,
+            package,
+            solutions and own.get("attnbook_solutions", True),
+        )
         say(f"Wrote {len(docnames)} notebooks to {folder}")
 
 
@@ -196,6 +210,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--output", type=Path, help="where the site goes (default: ROOT/build/site)")
     parser.add_argument("--notebooks", action="store_true", help="write only the notebooks of each language")
+    parser.add_argument("--without-solutions", action="store_true", help="with --notebooks: leave them out")
+    parser.add_argument("--package", help="with --notebooks: what their first cell installs with pip")
     parser.add_argument("--edition", choices=LANGUAGES, help=argparse.SUPPRESS)
     parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -211,8 +227,13 @@ def main(arguments: list[str] | None = None) -> int:
     if options.edition:
         end_with_parent()
         return build_edition(root, options.edition, site, options.cache.resolve())
+    if not options.notebooks and (options.without_solutions or options.package):
+        parser.error("--without-solutions and --package go with --notebooks")
     try:
-        (build_notebooks if options.notebooks else build_site)(root, site)
+        if options.notebooks:
+            build_notebooks(root, site, options.package, not options.without_solutions)
+        else:
+            build_site(root, site)
     except (BookError, OSError, yaml.YAMLError, MalformedError) as error:
         print(f"\n{error}\n\nNot built; {site} is as it was.", file=sys.stderr)
         return 1

@@ -2,8 +2,8 @@
 
 Jupyter and Colab read plain Markdown, so MyST's own syntax is rewritten: citations and references become text
 and links, numbered equations get a `\\tag`, admonitions become quotations, labels go. The first cell installs
-the package in Colab and sets the language. Syntax that has no rule here stops the build instead of reaching a
-reader as raw markup.
+the package where it is missing and sets the language. Syntax that has no rule here stops the build instead of
+reaching a reader as raw markup.
 """
 
 import base64
@@ -19,7 +19,7 @@ from markdown_it.token import Token
 from pybtex.database import Entry
 from sphinx.application import Sphinx
 
-from . import citations
+from . import citations, exercises
 from .errors import BookError, cell_name
 from .language import select_language
 from .markdown import parse, source_text
@@ -67,6 +67,8 @@ class Course:
     language: str
     repository: Repository | None
     references: dict[str, Entry]
+    package: str | None = None  # what the first cell installs with pip
+    solutions: bool = True  # False leaves out the cells tagged `solution`
     targets: dict[str, Target] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)  # of chapters, by docname
 
@@ -83,6 +85,7 @@ def write_all(app: Sphinx, error: Exception | None) -> None:
         Path(app.outdir) / "notebooks",
         find_repository(app.config),
         [Path(app.srcdir, name) for name in app.config.bibtex_bibfiles],
+        solutions=app.config.attnbook_solutions,
     )
 
 
@@ -93,16 +96,24 @@ def write_notebooks(
     folder: Path,
     repository: Repository | None,
     bibfiles: list[Path],
+    package: str | None = None,
+    solutions: bool = True,
 ) -> list[Path]:
-    """Write the notebooks `docnames` (below `root`) in one language into `folder`."""
+    """Write the notebooks `docnames` (below `root`) in one language into `folder`.
+
+    `package` is what their first cell has pip install: the repository, if it is None. Without `solutions` the
+    cells tagged `solution` stay out; hints stay, folded, and so does what each exercise showed.
+    """
     references: dict[str, Entry] = {}
     for bibfile in bibfiles:
         references |= citations.load_references(bibfile)
-    course = Course(language, repository, references)
+    package = package or (repository.requirement if repository else None)
+    course = Course(language, repository, references, package, solutions)
     selected = {}
     for docname in docnames:
         name = f"{docname}.ipynb"
         notebook = json.loads((root / name).read_text(encoding="utf-8"))
+        notebook = exercises.fill(notebook, root / name, [root / f"{other}.ipynb" for other in docnames])
         selected[docname], anchors = select_language(notebook, language, name)
         collect_targets(course, docname, selected[docname], anchors)
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,6 +167,8 @@ def convert(course: Course, root: Path, docname: str, notebook: dict) -> dict:
     cells = [first_cell(course, docname)]
     cited: list[str] = []
     for index, cell in enumerate(notebook["cells"]):
+        if not course.solutions and "solution" in cell["metadata"].get("tags", []):
+            continue
         cell = copy.deepcopy(cell)
         if cell["cell_type"] == "markdown":
             where = cell_name(f"{docname}.ipynb", index, cell)
@@ -175,21 +188,22 @@ def convert(course: Course, root: Path, docname: str, notebook: dict) -> dict:
 
 
 def first_cell(course: Course, docname: str) -> dict:
-    """Gets the package in Colab without touching torch or numpy, and sets the language."""
-    zh = course.language == "zh"
+    """Gets the package where it is missing, in Colab without touching torch or numpy; sets the language."""
     lines = []
-    if course.repository:
+    if course.package:
         comment = (
-            "在 Colab 中安装课程的代码包；不改动 torch 和 numpy。"
-            if zh
-            else ("Installs the course's package in Colab; torch and numpy stay as they are.")
+            "没有课程的代码包就装上；在 Colab 中不改动 torch 和 numpy。"
+            if course.language == "zh"
+            else "Installs the course's package if it is missing; in Colab, torch and numpy stay as they are."
         )
         lines += [
             f"# {comment}",
             "import importlib.util, subprocess, sys",
-            'if "google.colab" in sys.modules and importlib.util.find_spec("attnbook") is None:',
-            f'    package = "{course.repository.requirement}"',
-            '    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]',
+            "",
+            'if importlib.util.find_spec("attnbook") is None:',
+            f"    package = {json.dumps(course.package, ensure_ascii=False)}",
+            '    alone = ["--no-deps"] if "google.colab" in sys.modules else []',
+            '    pip = [sys.executable, "-m", "pip", "install", "--quiet", *alone]',
             "    subprocess.run([*pip, package], check=True)",
             "    importlib.invalidate_caches()",
             "",

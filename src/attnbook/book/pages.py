@@ -7,7 +7,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from .language import HTML_LANGUAGE, LANGUAGES
-from .repository import find_repository
+from .repository import Repository, find_repository
 from .strings import template_translator
 
 NAMES = {"zh": "中文", "en": "English"}
@@ -38,9 +38,27 @@ def complete_context(app: Sphinx, pagename: str, templatename: str, context: dic
         page["notebook_name"] = notebook
         repository = find_repository(app.config)
         if repository:
-            page["colab"] = repository.colab(language, notebook)
+            page["launches"] = launches(repository, app.config.html_theme_options, language, notebook)
             page["repository"] = repository.url
     context["attnbook"] = page
+
+
+def launches(
+    repository: Repository, theme_options: dict[str, Any], language: str, notebook: str
+) -> list[tuple[str, str]]:
+    """Label and address of everything that can run one language's notebook.
+
+    Colab always; Binder and a school's JupyterHub if `launch_buttons` of `_config.yml` says where they are.
+    """
+    hubs = theme_options.get("launch_buttons", {})
+    found = [("Open in Colab", repository.colab(language, notebook))]
+    if hubs.get("binderhub_url"):
+        found.append(("Open in Binder", repository.binder(hubs["binderhub_url"], language, notebook)))
+    if hubs.get("jupyterhub_url"):
+        found.append(
+            ("Open in JupyterHub", repository.jupyterhub(hubs["jupyterhub_url"], language, notebook))
+        )
+    return found
 
 
 def write_index(app: Sphinx, error: Exception | None) -> None:

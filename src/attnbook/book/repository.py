@@ -7,6 +7,7 @@ The address is `https://github.com/$GITHUB_REPOSITORY` where that is set (GitHub
 import os
 import re
 from dataclasses import dataclass
+from urllib.parse import quote, urlencode
 
 from sphinx.config import Config
 
@@ -43,6 +44,20 @@ class Repository:
             f"https://colab.research.google.com/github/{self.owner}/{self.name}/blob/"
             f"{self.notebooks_branch}/{language}/{notebook}"
         )
+
+    def binder(self, hub: str, language: str, notebook: str) -> str:
+        """Opens it on a BinderHub, which makes the environment from the repository's environment.yml."""
+        pull = quote(self._pull(language, notebook), safe="")
+        return f"{hub.rstrip('/')}/v2/gh/{self.owner}/{self.name}/HEAD?urlpath={pull}"
+
+    def jupyterhub(self, hub: str, language: str, notebook: str) -> str:
+        """Opens it on a JupyterHub that has nbgitpuller."""
+        return f"{hub.rstrip('/')}/hub/user-redirect/{self._pull(language, notebook)}"
+
+    def _pull(self, language: str, notebook: str) -> str:
+        """What nbgitpuller does there: fetch the notebooks, keep what the reader has changed, open one."""
+        place = f"lab/tree/{self.name}/{language}/{notebook}"
+        return "git-pull?" + urlencode({"repo": self.url, "branch": self.notebooks_branch, "urlpath": place})
 
     @property
     def requirement(self) -> str:

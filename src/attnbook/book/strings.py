@@ -20,7 +20,9 @@ ZH = {
     "Download": "下载",
     "Download or run this page": "下载或运行本页",
     "Jupyter notebook": "Jupyter 笔记本",
+    "Open in Binder": "在 Binder 中打开",
     "Open in Colab": "在 Colab 中打开",
+    "Open in JupyterHub": "在 JupyterHub 中打开",
     "Print or save as PDF": "打印或存为 PDF",
     "Source code": "源代码",
     "Language": "语言",
@@ -72,17 +74,21 @@ def configure(config: Config) -> None:
 
 
 class CellPrompts(SphinxTransform):
-    """Says in the page's language what a hidden cell holds."""
+    """Says in the page's language what a hidden cell holds; leaves solutions out where that is configured."""
 
     default_priority = 400
 
     def apply(self, **kwargs: Any) -> None:
         prompts = CODE_PROMPTS[self.config.attnbook_language]
-        for cell in self.document.findall(nodes.container):
+        for cell in list(self.document.findall(nodes.container)):
+            solution = "solution" in cell.get("cell_metadata", {}).get("tags", [])
+            if solution and not self.config.attnbook_solutions:
+                cell.parent.remove(cell)
+                continue
             if "hide_mode" not in cell:
                 continue
             kind = "output" if cell["hide_mode"] == "output" else "code"
-            if "solution" in cell["cell_metadata"].get("tags", []):
+            if solution:
                 kind = "solution"
             cell["prompt_show"], cell["prompt_hide"] = prompts[kind]
 
