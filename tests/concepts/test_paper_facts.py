@@ -1,87 +1,55 @@
 """What the papers print: parameter counts of Table 3, operations a layer of Table 1 (Vaswani et al. 2017)."""
 
-import dataclasses
-
 import pytest
 import torch
-from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnbook.attention import MultiHeadAttention
 from attnbook.convolution import CausalConv1d
 from attnbook.feedforward import FeedForward, num_parameters
 from attnbook.gpt import GPT, GPTConfig
+from attnbook.paper import CODE_VOCABULARY, PAPER_VOCABULARY, TABLE_3, build
 from attnbook.recurrent import GRU, LSTM, RNN
 from attnbook.transformer import EncoderLayer, Transformer, TransformerConfig
 
-# Section 5.1: "a shared source-target vocabulary of about 37000 tokens". The authors' published code
-# (tensor2tensor, problem `wmt_ende_bpe32k`) gives the embedding 40960 rows for it.
-PAPER_VOCABULARY, CODE_VOCABULARY = 37_000, 40_960
-
-# Row of Table 3: what changes against the base model, and the printed parameters in millions.
-TABLE_3 = {
-    "base": ({}, 65),
-    "(A) h=1": ({"num_heads": 1}, 65),
-    "(A) h=4": ({"num_heads": 4}, 65),
-    "(A) h=16": ({"num_heads": 16}, 65),
-    "(A) h=32": ({"num_heads": 32}, 65),
-    "(B) d_k=16": ({"d_k": 16}, 58),
-    "(B) d_k=32": ({"d_k": 32}, 60),
-    "(C) N=2": ({"num_encoder_layers": 2, "num_decoder_layers": 2}, 36),
-    "(C) N=4": ({"num_encoder_layers": 4, "num_decoder_layers": 4}, 50),
-    "(C) N=8": ({"num_encoder_layers": 8, "num_decoder_layers": 8}, 80),
-    "(C) d_model=256": ({"d_model": 256}, 28),
-    "(C) d_model=1024": ({"d_model": 1024}, 168),
-    "(C) d_ff=1024": ({"d_ff": 1024}, 53),
-    "(C) d_ff=4096": ({"d_ff": 4096}, 90),
-    "(D) P_drop=0": ({"dropout": 0.0}, 65),
-    "(D) P_drop=0.2": ({"dropout": 0.2}, 65),
-    "big": ("big", 213),
-}
+ROWS = {row.name: row for row in TABLE_3}
 
 
-def count(change, vocabulary):
-    """Parameters of the row's model; built on the meta device, which allocates nothing."""
-    if change == "big":
-        config = TransformerConfig.big(vocabulary, vocabulary)
-    else:
-        sizes = {name: value for name, value in change.items() if name != "d_k"}
-        config = dataclasses.replace(TransformerConfig.base(vocabulary, vocabulary), **sizes)
-    with torch.device("meta"):
-        model = Transformer(config)
-        for module in model.modules():
-            # Rows (B) narrow queries and keys, but not values; `MultiHeadAttention` keeps all at d / h.
-            if isinstance(module, MultiHeadAttention) and "d_k" in change:
-                width = module.num_heads * change["d_k"]
-                module.W_q = nn.Linear(module.d_model, width, bias=False)
-                module.W_k = nn.Linear(module.d_model, width, bias=False)
-    return num_parameters(model)
+def count(row, vocabulary):
+    return num_parameters(build(row, vocabulary))
 
 
-@pytest.mark.parametrize("row", TABLE_3)
-def test_table_3_parameters(row, record_property):
-    change, printed = TABLE_3[row]
-    ours = count(change, CODE_VOCABULARY) / 1e6
-    deviation = ours / printed - 1
-    record_property("parameters", f"{row}: {ours:.2f} M, printed {printed} M, {deviation:+.1%}")
+@pytest.mark.parametrize("name", ROWS)
+def test_table_3_parameters(name, record_property):
+    row = ROWS[name]
+    ours = count(row, CODE_VOCABULARY) / 1e6
+    deviation = ours / row.millions - 1
+    record_property("parameters", f"{name}: {ours:.2f} M, printed {row.millions} M, {deviation:+.1%}")
     # Every row lies within the rounding of the printed number, except two.
-    largest = {"big": 0.025, "(C) d_ff=1024": 0.011}.get(row, 0.5 / printed)
+    largest = {"big": 0.025, "(C) d_ff = 1024": 0.011}.get(name, 0.5 / row.millions)
     assert abs(deviation) <= largest
 
 
-@pytest.mark.parametrize("row", TABLE_3)
-def test_table_3_deviation_is_the_vocabulary(row):
-    change, printed = TABLE_3[row]
-    d_model = 1024 if change == "big" else change.get("d_model", 512)
-    without_vocabulary = count(change, 1) - d_model
-    with_paper_vocabulary = count(change, PAPER_VOCABULARY)
+@pytest.mark.parametrize("name", ROWS)
+def test_table_3_deviation_is_the_vocabulary(name):
+    row = ROWS[name]
+    d_model = row.changes.get("d_model", 512)
+    without_vocabulary = count(row, 1) - d_model
+    with_paper_vocabulary = count(row, PAPER_VOCABULARY)
     assert with_paper_vocabulary - without_vocabulary == PAPER_VOCABULARY * d_model
-    deviation = with_paper_vocabulary / 1e6 / printed - 1
-    assert abs(deviation) <= (0.07 if row == "(C) N=2" else 0.05)  # the smaller the model, the more it weighs
+    deviation = with_paper_vocabulary / 1e6 / row.millions - 1
+    assert abs(deviation) <= (
+        0.07 if name == "(C) N = 2" else 0.05
+    )  # the smaller the model, the more it weighs
     implied = (
-        printed * 1e6 - without_vocabulary
+        row.millions * 1e6 - without_vocabulary
     ) / d_model  # the vocabulary with which the row would be exact
     assert 35_000 < implied < 43_000
+
+
+def test_the_big_row_is_the_big_configuration():
+    assert build(ROWS["big"], 100).config == TransformerConfig.big(100, 100)
+    assert build(ROWS["base"], 100).config == TransformerConfig.base(100, 100)
 
 
 def test_base_and_big_are_the_papers():
