@@ -17,7 +17,7 @@ from .markdown import headings, source_text
 
 _MARKER = re.compile(r"```\{exercises\}\s*```")
 _HEADING = re.compile(r"^### (?:练习|Exercise) (\d+)[：:] *(.+)$", re.M)
-_LINK = {"zh": "在本章里做", "en": "Do it in the chapter"}
+_LINK = {"zh": "到第 {} 章里做这一题", "en": "Do it in chapter {}"}
 _ROOM = '<div class="attnbook-room"></div>'
 
 
@@ -55,7 +55,7 @@ def _of_chapter(path: Path) -> list[dict]:
     titles = {language: _headings(prose[language]) for language in LANGUAGES}
     anchors = dict(zip(titles["en"], select_language(chapter, "en", file)[1], strict=False))
     texts = {language: [f"## {titles[language][0]}"] for language in LANGUAGES}
-    number_of_chapter = file.split("-")[0].lstrip("0")
+    chapter_number = file.split("-")[0].lstrip("0")
     for index, cell in enumerate(cells):
         if "exercise" not in cell["metadata"].get("tags", []):
             continue
@@ -72,11 +72,11 @@ def _of_chapter(path: Path) -> list[dict]:
             title = match[2][0].upper() + match[2][1:]
             statement = match.string[match.end() :].strip().replace("](#", f"]({file}#")
             texts[language] += [
-                f"### {number_of_chapter}.{match[1]} {title}",
+                f"### {chapter_number}.{match[1]} {title}",
                 statement,
                 f"```python\n{stub}\n```",
                 _ROOM,
-                f"[{_LINK[language]}]({file}#{anchor})",
+                f"[{_LINK[language].format(chapter_number)}]({file}#{anchor})",
             ]
     return [
         {
