@@ -44,7 +44,14 @@ def site(book):
 
 
 def test_both_languages_notebooks_and_landing_page(site):
-    assert sorted(path.name for path in site.iterdir()) == ["_static", "en", "index.html", "zh"]
+    assert sorted(path.name for path in site.iterdir()) == [
+        "404.html",
+        "_static",
+        "en",
+        "index.html",
+        "sitemap.xml",
+        "zh",
+    ]
     for language in ("zh", "en"):
         for name in (START, SECOND, "notebooks/00-start.ipynb", "notebooks/01-second.ipynb", "index.html"):
             assert (site / language / name).exists()

@@ -17,7 +17,6 @@ from attnbook.book import execution, links, plotly, styles, widgets
 from attnbook.book.build import main, replace
 from attnbook.book.citations import authors, cite, load_references, reference_list
 from attnbook.book.errors import BookError
-from attnbook.book.landing import write_landing
 from attnbook.book.pages import launches
 from attnbook.book.repository import Repository, find_repository
 from attnbook.book.sharing import share
@@ -303,14 +302,6 @@ class TestBuild:
             (tmp_path / name / name).write_text("")
         replace(tmp_path / "site", tmp_path / "new", tmp_path / "old")
         assert [path.name for path in (tmp_path / "site").iterdir()] == ["new"]
-
-    def test_landing_page(self, tmp_path):
-        write_landing(tmp_path, {"zh": "甲 & 乙", "en": "A"}, {"zh": "zh/a.html", "en": "en/a.html"})
-        text = (tmp_path / "index.html").read_text(encoding="utf-8")
-        assert "@" not in re.sub(r"@media", "", text)
-        assert "甲 &amp; 乙" in text
-        assert 'href="zh/a.html"' in text
-        assert 'href="en/a.html"' in text
 
 
 def test_importing_the_package_does_not_import_the_book():

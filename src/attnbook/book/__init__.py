@@ -12,12 +12,14 @@ Each concern has its own module; `setup` connects them. `python -m attnbook.book
 | `widgets` | anywidgets that run in the page without a kernel |
 | `plotly` | figures that load plotly.js only when they come into view |
 | `search` | finding Chinese words |
-| `pages` | page header: language switch, download, launch links; `<html lang>`, alternates |
+| `pages` | around the text: language switch, download, launch links; head and foot |
+| `about` | version and commit that a page was made from |
 | `notebooks` | one notebook per language for Colab and Jupyter |
 | `exercises` | all exercises on one page, with room to write |
 | `repository` | everything that depends on the repository's address |
 | `sharing`, `styles` | what the editions have in common is in the site once, without what no page uses |
-| `links`, `landing`, `build` | checking links, the landing page, building both languages |
+| `landing`, `sitemap` | the first page, the one for wrong addresses, the list of pages for search engines |
+| `links`, `build` | checking links, building both languages |
 | `bilingual`, `glossary` | checks that both languages say the same |
 | `terms` | the glossary as a page |
 """
@@ -56,6 +58,7 @@ def configure(app: Sphinx, config: Config) -> None:
     config.html_static_path.append(str(HERE / "static"))
     config.templates_path.insert(0, str(HERE / "templates"))
     assets.configure(config)
+    pages.configure(config)
     strings.configure(config)
     search.configure(app, config)
     citations.configure(config)

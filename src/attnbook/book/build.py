@@ -22,10 +22,11 @@ from jupyter_book.sphinx import build_sphinx
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
 from . import execution, landing, links, notebooks, sharing
+from .about import about
 from .errors import BookError
-from .language import LANGUAGES, pick
+from .language import LANGUAGES
 from .lock import alone
-from .repository import repository_of
+from .repository import Repository, repository_of
 
 OLD = "old"  # where the old site waits until the new one is in its place
 FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
@@ -131,11 +132,8 @@ def build_site(root: Path, site: Path, say=print) -> None:
         for language in LANGUAGES:
             (scratch / language / "html").rename(new / language)
         sharing.share(new, LANGUAGES)
-        first = str(parse_toc_yaml(root / "_toc.yml").root.docname).removesuffix(".ipynb")
         landing.write_landing(
-            new,
-            titles={language: pick(config["title"], language) for language in LANGUAGES},
-            first_pages={language: f"{language}/{first}.html" for language in LANGUAGES},
+            new, root, config["title"], LANGUAGES, about(root, configured_repository(config))
         )
         broken = links.broken_links(new)
         if broken:
@@ -143,6 +141,19 @@ def build_site(root: Path, site: Path, say=print) -> None:
         replace(site, new, work / OLD)
     say(f"Executed in {ran - start:.0f} s, built in {time.perf_counter() - ran:.0f} s.")
     say(f"Open {site / 'index.html'}")
+
+
+def configured_repository(config: dict) -> Repository | None:
+    """The repository that `_config.yml` (or GitHub's CI) names."""
+    return repository_of(
+        config.get("repository", {}).get("url", ""),
+        _own(config).get("attnbook_notebooks_branch", "notebooks"),
+    )
+
+
+def _own(config: dict) -> dict:
+    """What `_config.yml` sets of Sphinx and its extensions."""
+    return config.get("sphinx", {}).get("config", {})
 
 
 def build_notebooks(
@@ -154,10 +165,7 @@ def build_notebooks(
     into a folder of their own, so that a teacher has both.
     """
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    own = config.get("sphinx", {}).get("config", {})
-    repository = repository_of(
-        config.get("repository", {}).get("url", ""), own.get("attnbook_notebooks_branch", "notebooks")
-    )
+    repository = configured_repository(config)
     docnames = [path.relative_to(root).with_suffix("").as_posix() for path in chapters(root)]
     bibfiles = [root / name for name in config.get("bibtex_bibfiles", [])]
     for language in LANGUAGES:
@@ -170,7 +178,7 @@ def build_notebooks(
             repository,
             bibfiles,
             package,
-            solutions and own.get("attnbook_solutions", True),
+            solutions and _own(config).get("attnbook_solutions", True),
         )
         say(f"Wrote {len(docnames)} notebooks to {folder}")
 

@@ -1,16 +1,32 @@
-"""Page header and head: language switch, download and Colab links, `<html lang>`, alternates."""
+"""What surrounds the text of a page: language switch, download and Colab links, head, foot."""
 
 import html
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
+from .about import about
 from .language import HTML_LANGUAGE, LANGUAGES
 from .repository import Repository, find_repository
 from .strings import template_translator
 
 NAMES = {"zh": "中文", "en": "English"}
+LOCALE = {"zh": "zh_CN", "en": "en_GB"}  # as Open Graph writes it
+PICTURE = {
+    "zh": "一句中文和它的英文译文，中间的线是 Transformer 的注意力",
+    "en": "A Chinese sentence and its translation, joined by the attention of a Transformer",
+}
+LONGEST_DESCRIPTION = 200  # characters
+
+
+def configure(config: Config) -> None:
+    """Pages name their own address, if the repository gives them one."""
+    repository = find_repository(config)
+    if repository:
+        config.html_baseurl = f"{repository.site}{config.attnbook_language}/"
 
 
 def complete_context(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
@@ -41,6 +57,21 @@ def complete_context(app: Sphinx, pagename: str, templatename: str, context: dic
             page["launches"] = launches(repository, app.config.html_theme_options, language, notebook)
             page["repository"] = repository.url
     context["attnbook"] = page
+    context["about"] = about(Path(app.srcdir), find_repository(app.config))
+    context["social"] = {
+        "title": context.get("title", ""),
+        "description": description(doctree),
+        "url": f"{app.config.html_baseurl}{pagename}.html",
+        "locale": LOCALE[language],
+        "picture": PICTURE[language],
+    }
+
+
+def description(doctree: nodes.document | None) -> str:
+    """The first paragraph of a page, for search engines and for where its link is shared."""
+    paragraphs = doctree.findall(nodes.paragraph) if doctree else ()
+    text = " ".join(next((paragraph.astext() for paragraph in paragraphs), "").split())
+    return text if len(text) <= LONGEST_DESCRIPTION else f"{text[: LONGEST_DESCRIPTION - 1].rstrip()}…"
 
 
 def launches(

@@ -19,10 +19,12 @@
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   dataset.theme = ["light", "dark"].includes(dataset.mode) ? dataset.mode : dark ? "dark" : "light";
 
-  // A page in several languages: the one of an earlier visit, else the browser's first that the page has.
-  const languages = document.currentScript.dataset.languages?.split(" ");
+  // A page in several languages: the one in its address, if it says so, or of an earlier visit, else the browser's.
+  const own = document.currentScript.dataset, languages = own.languages?.split(" ");
   if (languages) {
-    const wanted = [localStorage.getItem("attnbook-language"), ...navigator.languages.map(l => l.slice(0, 2).toLowerCase()), "en"];
+    const asked = own.from === "address" ? location.pathname.split("/") : [];
+    const spoken = navigator.languages.map(language => language.slice(0, 2).toLowerCase());
+    const wanted = [...asked, localStorage.getItem("attnbook-language"), ...spoken, "en"];
     dataset.language = wanted.find(language => languages.includes(language)) ?? languages[0];
     root.lang = dataset.language === "zh" ? "zh-CN" : dataset.language;
   }
