@@ -21,7 +21,7 @@ import yaml
 from jupyter_book.sphinx import build_sphinx
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
-from . import execution, landing, links, notebooks, sharing
+from . import execution, landing, links, notebooks, sharing, sitemap
 from .about import about
 from .errors import BookError
 from .language import LANGUAGES
@@ -132,10 +132,12 @@ def build_site(root: Path, site: Path, say=print) -> None:
         for language in LANGUAGES:
             (scratch / language / "html").rename(new / language)
         sharing.share(new, LANGUAGES)
-        landing.write_landing(
-            new, root, config["title"], LANGUAGES, about(root, configured_repository(config))
-        )
-        broken = links.broken_links(new)
+        repository = configured_repository(config)
+        landing.write_landing(new, root, config["title"], LANGUAGES, about(root, repository))
+        if repository:
+            docnames = [path.relative_to(root).with_suffix("").as_posix() for path in chapters(root)]
+            sitemap.write_sitemap(new, repository.site, docnames, LANGUAGES)
+        broken = links.broken_links(new, repository.base if repository else "/")
         if broken:
             raise BookError("broken links:\n" + "\n".join(broken))
         replace(site, new, work / OLD)

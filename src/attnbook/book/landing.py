@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import jinja2
 from sphinx_external_toc.parsing import parse_toc_yaml
@@ -184,9 +183,7 @@ def write_landing(site: Path, root: Path, title: str, languages: tuple[str, ...]
         },
         **shared,
     )
-    write_page(
-        site / "404.html", base=urlsplit(about.repository.site).path if about.repository else "/", **shared
-    )
+    write_page(site / "404.html", base=about.repository.base if about.repository else "/", **shared)
 
 
 def write_page(path: Path, **context: Any) -> None:

@@ -41,8 +41,11 @@ def read_page(path: Path) -> Page:
     return page
 
 
-def broken_links(site: Path) -> list[str]:
-    """One line for every internal link of the site that leads nowhere: page, address, what is missing."""
+def broken_links(site: Path, base: str = "/") -> list[str]:
+    """One line for every internal link of the site that leads nowhere: page, address, what is missing.
+
+    `base` is where the site will be on its host, for the addresses that begin with a slash.
+    """
     paths = [path.resolve() for path in sorted(site.rglob("*.html")) if "_static" not in path.parts]
     pages = {path: read_page(path) for path in paths}
     found = []
@@ -52,7 +55,10 @@ def broken_links(site: Path) -> list[str]:
             url = urlsplit(address)
             if url.scheme or url.netloc:
                 continue
-            target = (path.parent / unquote(url.path)).resolve() if url.path else path
+            folder, where = path.parent, url.path
+            if where.startswith(base):
+                folder, where = site, where.removeprefix(base)
+            target = (folder / unquote(where)).resolve() if url.path else path
             if target.is_dir():
                 target = target / "index.html"
             if not target.exists():

@@ -7,7 +7,7 @@ The address is `https://github.com/$GITHUB_REPOSITORY` where that is set (GitHub
 import os
 import re
 from dataclasses import dataclass
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from sphinx.config import Config
 
@@ -33,6 +33,11 @@ class Repository:
         """Where GitHub Pages publishes the site; ends in a slash."""
         host = f"{self.owner.lower()}.github.io"
         return f"https://{host}/" if self.name.lower() == host else f"https://{host}/{self.name}/"
+
+    @property
+    def base(self) -> str:
+        """Where the published site is on its host; begins and ends with a slash."""
+        return urlsplit(self.site).path
 
     def page(self, language: str, docname: str) -> str:
         """The published page of a chapter."""
