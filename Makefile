@@ -13,7 +13,7 @@ SOLUTIONS ?= yes
 NOTEBOOKS ?= zh/02-* en/11-* zh/12-* en/14-*
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint unit nbval site-test lab serve notebooks bench clean test-colab
+.PHONY: help book publish-tree test lint unit nbval site-test lab serve notebooks bench clean test-colab
 .DELETE_ON_ERROR:
 
 help: ## List the commands
@@ -38,6 +38,10 @@ book: $(STAMP) ## Build the book in both languages into build/site
 
 notebooks: $(STAMP) ## Write only the notebooks of each language (SOLUTIONS=no: for a class)
 	"$(BIN)/python" -m attnbook.book --notebooks $(if $(filter no,$(SOLUTIONS)),--without-solutions)
+
+publish-tree: ## Make what publish.yml uploads, in build/publish
+	$(MAKE) book
+	"$(BIN)/python" -m attnbook.book --publish
 
 test: ## Everything: lint, unit, nbval, book, site-test
 	$(MAKE) lint

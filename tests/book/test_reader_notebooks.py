@@ -198,5 +198,5 @@ def test_the_first_cell_gets_the_package_where_it_is_missing(tmp_path, colab, pa
     result = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=tmp_path)
     ran = [line for line in result.stdout.splitlines() if line.startswith("RAN")]
     options = "--quiet --no-deps" if colab else "--quiet"
-    wanted = package or "attnbook @ git+https://github.com/Someone/course"
+    wanted = package or REPOSITORY.requirement
     assert ran == [f"RAN True -m pip install {options} {wanted}"], result.stderr

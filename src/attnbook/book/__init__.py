@@ -20,6 +20,7 @@ Each concern has its own module; `setup` connects them. `python -m attnbook.book
 | `sharing`, `styles` | what the editions have in common is in the site once, without what no page uses |
 | `landing`, `sitemap` | the first page, the one for wrong addresses, the list of pages for search engines |
 | `links`, `build` | checking links, building both languages |
+| `publish` | what publishing uploads: the site with the wheel, the branch of notebooks |
 | `bilingual`, `glossary` | checks that both languages say the same |
 | `terms` | the glossary as a page |
 """

@@ -21,7 +21,7 @@ import yaml
 from jupyter_book.sphinx import build_sphinx
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
-from . import execution, landing, links, notebooks, sharing, sitemap
+from . import execution, landing, links, notebooks, publish, sharing, sitemap
 from .about import about
 from .errors import BookError
 from .language import LANGUAGES
@@ -185,6 +185,14 @@ def build_notebooks(
         say(f"Wrote {len(docnames)} notebooks to {folder}")
 
 
+def publish_tree(root: Path, site: Path, say=print) -> None:
+    """Make what is published from the built site, in the folder `publish` beside it."""
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    target = site.parent / "publish"
+    publish.build_tree(root, site, target, configured_repository(config))
+    say(f"Wrote {target}")
+
+
 @contextmanager
 def workplace(site: Path, say: Callable[[str], None]) -> Iterator[Path]:
     """A folder beside `site` for one build, after what builds that were killed have left is tidied up."""
@@ -222,6 +230,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--notebooks", action="store_true", help="write only the notebooks of each language")
     parser.add_argument("--without-solutions", action="store_true", help="with --notebooks: leave them out")
     parser.add_argument("--package", help="with --notebooks: what their first cell installs with pip")
+    parser.add_argument("--publish", action="store_true", help="from the built site make what is published")
     parser.add_argument("--edition", choices=LANGUAGES, help=argparse.SUPPRESS)
     parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -242,6 +251,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.notebooks:
             build_notebooks(root, site, options.package, not options.without_solutions)
+        elif options.publish:
+            publish_tree(root, site)
         else:
             build_site(root, site)
     except (BookError, OSError, yaml.YAMLError, MalformedError) as error:

@@ -1,12 +1,14 @@
 """Everything that depends on the repository's address, so that a fork works unedited.
 
 The address is `https://github.com/$GITHUB_REPOSITORY` where that is set (GitHub's CI), else
-`repository.url` of `_config.yml`. Without either, pages and notebooks leave out what would need it.
+`repository.url` of `_config.yml`. Without either, pages and notebooks leave out what would need it. The site
+is where GitHub Pages puts it, or where `$SITE_URL` says (a domain of one's own).
 """
 
 import os
 import re
 from dataclasses import dataclass
+from importlib.metadata import version
 from urllib.parse import quote, urlencode, urlsplit
 
 from sphinx.config import Config
@@ -23,6 +25,7 @@ class Repository:
     owner: str
     name: str
     notebooks_branch: str = "notebooks"
+    address: str = ""  # of the published site, if it is not the one that GitHub Pages gives
 
     @property
     def url(self) -> str:
@@ -30,7 +33,9 @@ class Repository:
 
     @property
     def site(self) -> str:
-        """Where GitHub Pages publishes the site; ends in a slash."""
+        """Where the site is published; ends in a slash."""
+        if self.address:
+            return f"{self.address.rstrip('/')}/"
         host = f"{self.owner.lower()}.github.io"
         return f"https://{host}/" if self.name.lower() == host else f"https://{host}/{self.name}/"
 
@@ -65,9 +70,14 @@ class Repository:
         return "git-pull?" + urlencode({"repo": self.url, "branch": self.notebooks_branch, "urlpath": place})
 
     @property
+    def wheel(self) -> str:
+        """The file name of the package's wheel, which is published with the site."""
+        return f"attnbook-{version('attnbook')}-py3-none-any.whl"
+
+    @property
     def requirement(self) -> str:
-        """What pip installs to get the package of this repository."""
-        return f"attnbook @ git+{self.url}"
+        """What pip installs to get the package that belongs to the published pages."""
+        return f"attnbook @ {self.site}{self.wheel}"
 
 
 def find_repository(config: Config) -> Repository | None:
@@ -86,4 +96,4 @@ def repository_of(configured_url: str, notebooks_branch: str = "notebooks") -> R
     match = _GITHUB.match(url)
     if not match:
         raise BookError(f"repository.url: expected https://github.com/OWNER/NAME, found {url!r}")
-    return Repository(match[1], match[2], notebooks_branch)
+    return Repository(match[1], match[2], notebooks_branch, os.environ.get("SITE_URL", ""))
