@@ -1,16 +1,18 @@
 """The built site, page by page, from disk with the network cut. Needs `make book` and Chromium."""
 
+import hashlib
 import os
+import re
 from pathlib import Path
 
 import pytest
 from sitecheck import own_script_bytes, saved_errors, visit
+from weight import BUDGETS, LANGUAGE_RATIO, weigh
 
 SITE = Path(os.environ.get("SITE", Path(__file__).parents[2] / "build" / "site")).resolve()
 PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.glob("*/chapters/*.html"))
 LOOKS = [(1280, "light"), (360, "dark")]
 OTHER = {"zh": "en", "en": "zh"}
-MAX_PAGE = 360_000  # bytes before compression, which leaves about a fifth of them
 MAX_OWN_SCRIPT = 60_000
 
 pytestmark = pytest.mark.browser
@@ -27,9 +29,39 @@ def test_the_site_is_built_in_both_languages():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_budgets(name):
-    assert (SITE / name).stat().st_size <= MAX_PAGE
+    weight = weigh(SITE / name)
+    assert (SITE / name).stat().st_size <= 1000 * BUDGETS["page"]
+    assert weight.first_paint <= 1000 * BUDGETS["first paint"]
+    assert weight.complete <= 1000 * BUDGETS["complete"]
+    assert max(weight.widgets.values(), default=0) <= 1000 * BUDGETS["widget"]
     assert own_script_bytes(SITE / name) <= MAX_OWN_SCRIPT
     assert saved_errors(SITE / name) == []
+
+
+def test_budgets_of_the_site():
+    assert weigh(SITE / "index.html").complete <= 1000 * BUDGETS["landing"]
+    files = [path for path in SITE.rglob("*") if path.is_file()]
+    whole = sum(path.stat().st_size for path in files)
+    assert whole <= 1000 * BUDGETS["site"]
+    for language in OTHER:
+        own = sum(path.stat().st_size for path in files if path.is_relative_to(SITE / language))
+        assert own <= LANGUAGE_RATIO * whole
+
+
+def test_nothing_large_is_in_the_site_twice():
+    found: dict[str, list[str]] = {}
+    for path in SITE.rglob("*"):
+        if path.is_file() and path.stat().st_size > 100_000:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            found.setdefault(digest, []).append(path.relative_to(SITE).as_posix())
+    assert [names for names in found.values() if len(names) > 1] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_the_readme_shows_the_budgets(name):
+    text = (Path(__file__).parents[2] / name).read_text(encoding="utf-8")
+    shown = re.findall(r"^\|[^|]*\| (\d+) (kB|MB) \|", text, re.M)
+    assert [int(number) * {"kB": 1, "MB": 1000}[unit] for number, unit in shown] == list(BUDGETS.values())
 
 
 @pytest.mark.parametrize(("width", "theme"), LOOKS)

@@ -12,7 +12,7 @@ _SHEET = re.compile(r'<link\b[^>]*\brel="(?:stylesheet|preload)"[^>]*>')
 _SCRIPT = re.compile(r'<script\b[^>]*\bsrc="[^"]+"[^>]*>')
 _ADDRESS = re.compile(r'\b(?:src|href)="([^"?#]+)')
 _STATE = re.compile(r'<script type="application/vnd\.jupyter\.widget-state\+json">(.*?)</script>', re.S)
-_LATER = re.compile(r"later:\s*\[([^\]]*)\]")
+_MODELS = ("checkpoint", "weights")  # the traits in which widgets keep trained models
 MATHJAX = (
     "startup.js",
     "core.js",
@@ -29,7 +29,7 @@ BUDGETS = {
     "first paint": 110,  # page, style sheets, scripts that hold up the text
     "complete": 300,  # also what comes by itself afterwards: other scripts, MathJax without its fonts
     "landing": 20,  # the first page, complete
-    "widget": 60,  # the module of a widget and its own data
+    "widget": 75,  # the module of a widget and its own data
     "site": 80_000,  # everything on disk
 }
 LANGUAGE_RATIO = 0.25  # what one language adds to the site, at most, as a part of the whole
@@ -51,7 +51,7 @@ class Weight:
     deferred: int  # scripts that come after the text
     formulas: int  # MathJax without its fonts, 0 on a page without formulas
     widgets: dict[str, int]  # module and data of each widget, when it comes near the window
-    later: int  # what widgets load when they are asked to work: weights of models
+    models: int  # trained models that its widgets run
 
     @property
     def first_paint(self) -> int:
@@ -76,37 +76,34 @@ def weigh(page: Path) -> Weight:
     blocking = files(_SHEET.findall(text)) + files([tag for tag in scripts if tag not in deferred])
     formulas = [path for path in files(deferred) if path.name == "formulas.js"]
     mathjax = [formulas[0].parent / "mathjax" / name for name in MATHJAX] if formulas else []
-    widgets, later = _widgets(page, text)
+    widgets, models = _widgets(page, text)
     return Weight(
         html=zipped(page),
         blocking=sum(map(zipped, blocking)),
         deferred=sum(map(zipped, files(deferred))),
         formulas=sum(map(zipped, mathjax)),
         widgets=widgets,
-        later=later,
+        models=models,
     )
 
 
 def _widgets(page: Path, text: str) -> tuple[dict[str, int], int]:
-    """Bytes of each widget that come at once, by the name in its model, and of all that come later."""
+    """Bytes of each widget without trained models, by its identifier, and of all models."""
     host = re.search(r'src="([^"?]*)widget-host\.js', text)
     if not host:
         return {}, 0
     folder = (page.parent / host[1] / "widgets").resolve()
     sizes: dict[str, int] = {}
-    postponed: set[str] = set()
+    models: set[str] = set()
     for state in _STATE.findall(text):
         for identifier, model in json.loads(state)["state"].items():
-            module = model["state"].get("_esm", {}).get("asset")
-            if module is None:
+            if "_esm" not in model["state"]:
                 continue
-            found = _LATER.search((folder / f"{module}.js").read_text(encoding="utf-8"))
-            names = re.findall(r"\w+", found[1].replace("\\", "")) if found else []
-            now = {module}
+            own = {model["state"]["_esm"]["asset"]}
             for buffer in model.get("buffers", []):
-                (postponed if buffer["path"][0] in names else now).update(buffer.get("assets", []))
-            sizes[identifier] = sum(zipped(folder / f"{key}.js") for key in now)
-    return sizes, sum(zipped(folder / f"{key}.js") for key in postponed)
+                (models if buffer["path"][0] in _MODELS else own).update(buffer.get("assets", []))
+            sizes[identifier] = sum(zipped(folder / f"{key}.js") for key in own)
+    return sizes, sum(zipped(folder / f"{key}.js") for key in models)
 
 
 def main(site: Path) -> None:
@@ -116,7 +113,7 @@ def main(site: Path) -> None:
         print(
             f"{page.relative_to(site).as_posix():55} raw {page.stat().st_size:7,} html {weight.html:6,} "
             f"first paint {weight.first_paint:7,} complete {weight.complete:7,} "
-            f"widgets {len(weight.widgets)} (largest {widest:7,}) later {weight.later:10,}"
+            f"widgets {len(weight.widgets)} (largest {widest:7,}) models {weight.models:10,}"
         )
     print(f"site {sum(path.stat().st_size for path in site.rglob('*') if path.is_file()):,}")
 
