@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pydata_sphinx_theme
 import pytest
+import sphinx_book_theme
 from sitecheck import visit
 
-from attnbook.book import execution
+from attnbook.book import execution, styles
 from attnbook.book.build import main
 
 ROOT = Path(__file__).parents[2]
@@ -319,3 +321,50 @@ def test_linked_traits_follow_each_other(chromium, site, tmp_path):
         buttons.nth(1).click()
         assert buttons.all_text_contents() == ["8 of 256", "8 of 256"]
         assert page.problems == []
+
+
+# The computed style of every element and of what stands before and after it, formulas and widgets left out.
+COMPUTED = """() => {
+  const found = [];
+  for (const element of document.querySelectorAll("body, body *")) {
+    if (element.closest("mjx-container, svg, pre, .attnbook-widget")) continue;
+    for (const part of ["", "::before", "::after"]) {
+      const style = getComputedStyle(element, part || null);
+      const all = part && style.content === "none" ? ["content"] : [...style];
+      const names = all.filter(name => !name.startsWith("--"));
+      const text = names.map(name => `${name}: ${style.getPropertyValue(name)}`).join("; ");
+      found.push(`${element.tagName}.${element.className}${part} { ${text} }`);
+    }
+  }
+  return found;
+}"""
+
+
+def looks(chromium, path, width, theme):
+    """The computed styles of a page: as it opens, with its menu, its side bar and its search field open."""
+    with visit(chromium, width, theme) as page:
+        page.open(path)
+        found = [page.page.evaluate(COMPUTED)]
+        openers = [".article-header-buttons .dropdown-toggle", *([".primary-toggle"] if width < 600 else [])]
+        for opener in openers:
+            page.page.locator(opener).first.click()
+            page.page.wait_for_timeout(300)
+            found.append(page.page.evaluate(COMPUTED))
+            page.page.keyboard.press("Escape")
+        page.page.keyboard.press("Control+k")
+        page.page.wait_for_timeout(300)
+        return [*found, page.page.evaluate(COMPUTED)]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
+def test_style_sheets_without_what_is_not_used_draw_the_same(chromium, site, tmp_path, width, theme):
+    full = shutil.copytree(site, tmp_path / "site")
+    for sheet, theme_package in zip(styles.SHEETS, (pydata_sphinx_theme, sphinx_book_theme), strict=True):
+        name = theme_package.__name__
+        source = Path(theme_package.__file__).parent / "theme" / name / "static" / sheet
+        assert (full / "_static" / sheet).stat().st_size < 0.7 * source.stat().st_size
+        shutil.copy2(source, full / "_static" / sheet)
+    assert looks(chromium, site / "en" / START, width, theme) == looks(
+        chromium, full / "en" / START, width, theme
+    )
