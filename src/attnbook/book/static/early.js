@@ -15,7 +15,7 @@
     Object.defineProperty(globalThis, "localStorage", {value: storage, configurable: true});
   }
   const root = document.documentElement, {dataset} = root;
-  dataset.mode = localStorage.getItem("mode") || dataset.theme || "auto";
+  dataset.mode = localStorage.getItem("mode") || "auto";
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   dataset.theme = ["light", "dark"].includes(dataset.mode) ? dataset.mode : dark ? "dark" : "light";
 
