@@ -18,6 +18,7 @@ from attnbook.text import normalize_chinese, normalize_english, to_simplified
         ("ＡＢＣ１２３", "ABC123"),
         ("\ufeff你\u200b好　 嗎", "你好吗"),
         ("等等...", "等等..."),
+        ("3.5 ﹐3.5", "3.5 ,3.5"),
         ("", ""),
     ],
 )
@@ -31,6 +32,7 @@ def test_chinese(text, expected):
         ("It’s “fine” …", 'It\'s "fine" ...'),
         ("  two   spaces ", "two spaces"),
         ("cafe\u0301", "caf\u00e9"),
+        ("cafe\x07\u0301", "caf\u00e9"),
         ("ＯＫ！", "OK!"),
     ],
 )

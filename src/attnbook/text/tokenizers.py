@@ -111,7 +111,7 @@ def detokenize_english(tokens: Sequence[str], casing: Mapping[str, str] | None =
     glue = starts_sentence = True
     for index, token in enumerate(tokens):
         closes = token in open_quotes or (token == "'" and index > 0 and tokens[index - 1].endswith("s"))
-        glue = glue or closes or token in _CLOSING or _CLITIC.fullmatch(token) is not None
+        glue = glue or closes or token in _CLOSING or _ends_word(tokens, index)
         if glued and not (glue and _joins(glued, token, tokenize_english)):
             text.append(" ")
             glued = []
@@ -168,6 +168,12 @@ def _joins(glued: Sequence[str], token: str, tokenize: Callable[[str, bool], lis
         start -= 1  # 's is a token only after a word
     before = glued[start:]
     return tokenize("".join(before) + token, False) == [*before, token]
+
+
+def _ends_word(tokens: Sequence[str], index: int) -> bool:
+    """Whether the token is the n't of "don't"; in "n't've", which no word ends with, it begins a word."""
+    following = tokens[index + 1] if index + 1 < len(tokens) else ""
+    return bool(_CLITIC.fullmatch(tokens[index])) and not _CLITIC.fullmatch(following)
 
 
 def _is_word(token: str) -> bool:

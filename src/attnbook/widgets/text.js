@@ -120,7 +120,7 @@ export function detokenizeEnglish(tokens, casing) {
   const openQuotes = new Set();
   tokens.forEach((token, i) => {
     const before = tokens[i - 1], closes = openQuotes.has(token) || (token === "'" && i > 0 && before.endsWith("s"));
-    glue ||= closes || CLOSING.has(token) || CLITIC.test(token);
+    glue ||= closes || CLOSING.has(token) || (CLITIC.test(token) && !CLITIC.test(tokens[i + 1])); // n't've begins a word
     if (glued.length && !(glue && joins(glued, token, tokenizeEnglish))) { text += " "; glued = []; }
     text += casing ? cased(token, casing, startsSentence || (i > 0 && TITLES.has(before))) : token;
     glued.push(token);
