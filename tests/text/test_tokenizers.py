@@ -66,6 +66,7 @@ def test_english_is_cut_into_words_punctuation_and_contractions(text, tokens):
 @example(text="µ İ ß ŉ")
 @example(text="n't've")
 @example(text="she does n't've")
+@example(text="tom's n't here")
 def test_no_character_is_lost_and_tokens_survive_the_round_trip(tokenize, detokenize, text):
     assert "".join(tokenize(text, lower=False)) == "".join(text.split())
     assert all(tokenize(text))

@@ -171,9 +171,10 @@ def _joins(glued: Sequence[str], token: str, tokenize: Callable[[str, bool], lis
 
 
 def _ends_word(tokens: Sequence[str], index: int) -> bool:
-    """Whether the token is the n't of "don't"; in "n't've", which no word ends with, it begins a word."""
-    following = tokens[index + 1] if index + 1 < len(tokens) else ""
-    return bool(_CLITIC.fullmatch(tokens[index])) and not _CLITIC.fullmatch(following)
+    """Whether a token is the end of a word, like the n't of "don't"; in "n't've" it begins one."""
+    token, following = tokens[index], tokens[index + 1] if index + 1 < len(tokens) else ""
+    begins = token[0] != "'" and following[:1] == "'" and _CLITIC.fullmatch(following)
+    return bool(_CLITIC.fullmatch(token)) and not begins
 
 
 def _is_word(token: str) -> bool:

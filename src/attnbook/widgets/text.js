@@ -120,7 +120,8 @@ export function detokenizeEnglish(tokens, casing) {
   const openQuotes = new Set();
   tokens.forEach((token, i) => {
     const before = tokens[i - 1], closes = openQuotes.has(token) || (token === "'" && i > 0 && before.endsWith("s"));
-    glue ||= closes || CLOSING.has(token) || (CLITIC.test(token) && !CLITIC.test(tokens[i + 1])); // n't've begins a word
+    const begins = token[0] !== "'" && tokens[i + 1]?.[0] === "'" && CLITIC.test(tokens[i + 1]); // n't in "n't've"
+    glue ||= closes || CLOSING.has(token) || (CLITIC.test(token) && !begins);
     if (glued.length && !(glue && joins(glued, token, tokenizeEnglish))) { text += " "; glued = []; }
     text += casing ? cased(token, casing, startsSentence || (i > 0 && TITLES.has(before))) : token;
     glued.push(token);
