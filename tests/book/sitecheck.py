@@ -2,7 +2,10 @@
 
 import json
 import re
+import threading
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
@@ -44,8 +47,9 @@ FADED_IN = """() => Promise.allSettled(
 class Visit:
     """One browser page and everything that went wrong in it."""
 
-    def __init__(self, page):
+    def __init__(self, page, home: str = "file:"):
         self.page = page
+        self.home = home
         self.problems: list[str] = []
         page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
         page.on("requestfailed", self._failed)
@@ -57,7 +61,7 @@ class Visit:
             self.problems.append(f"failed request: {request.url} ({request.failure})")
 
     def _request(self, request) -> None:
-        if not request.url.startswith(("file:", "blob:", "data:")):
+        if not request.url.startswith((self.home, "blob:", "data:")):
             self.problems.append(f"request to another host: {request.url}")
 
     def _console(self, message) -> None:
@@ -65,7 +69,9 @@ class Visit:
             self.problems.append(f"console {message.type}: {message.text}")
 
     def open(self, path: Path, query: str = "", fragment: str = "") -> None:
-        address = path.as_uri() + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
+        self.go(path.as_uri() + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else ""))
+
+    def go(self, address: str) -> None:
         self.page.goto(address, wait_until="load")
         if self.page.locator("article .math").count():
             self.page.wait_for_function("() => window.MathJax?.startup?.promise")
@@ -111,19 +117,48 @@ class Visit:
 
 
 @contextmanager
-def visit(browser, width: int = 1280, theme: str = "light", **options):
-    """A page of a fresh context; what went wrong is in its `problems`."""
+def visit(browser, width: int = 1280, theme: str = "light", home: str = "file:", **options):
+    """A page of a fresh context, which may load from `home` only; what went wrong is in its `problems`."""
     context = browser.new_context(
         viewport={"width": width, "height": 800},
         color_scheme=theme,
-        offline=True,
+        offline=home == "file:",
         reduced_motion="reduce",  # no smooth scrolling: a place is reached at once
         **options,
     )
     try:
-        yield Visit(context.new_page())
+        yield Visit(context.new_page(), home)
     finally:
         context.close()
+
+
+def policy() -> str:
+    """The Content-Security-Policy that CONTRIBUTING.md promises to be enough."""
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return re.search(r"^Content-Security-Policy: (.+)$", text, re.M)[1]
+
+
+@contextmanager
+def served(folder: Path, policy: str):
+    """The address at which `folder` is served with a Content-Security-Policy."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def end_headers(self):
+            self.send_header("Content-Security-Policy", policy)
+            self.send_header(
+                "Access-Control-Allow-Origin", "*"
+            )  # as GitHub Pages; fonts in a sandbox need it
+            super().end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
 
 
 def saved_errors(path: Path) -> list[str]:

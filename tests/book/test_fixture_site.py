@@ -241,9 +241,9 @@ def test_content_that_comes_late_is_mounted_and_shares_the_model(chromium, site)
         assert page.problems == []
 
 
-def broken(site, tmp_path, change):
-    """A copy of the site with `change(page text) -> page text` applied to the first page in English."""
-    path = shutil.copytree(site, tmp_path / "site") / "en" / START
+def broken(site, tmp_path, change, language="en"):
+    """A copy of the site with `change(page text) -> page text` applied to the first page of one language."""
+    path = shutil.copytree(site, tmp_path / "site") / language / START
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
     return path
 
@@ -273,19 +273,36 @@ def lose_buffer(state, first):
     state[first]["buffers"][0]["assets"] = ["0000000000000000"]
 
 
+GONE = {
+    "zh": "这个交互组件的文件 widgets/0000000000000000.js 没能载入：可能网络断了，也可能网站刚刚更新过。"
+    "请再试一次，或者重新载入本页。",
+    "en": "This widget's file widgets/0000000000000000.js could not be loaded: the network may be down, or "
+    "the site has just been updated. Try again, or reload the page.",
+}
+NO_STATE = {
+    "zh": "这个交互组件没能启动（no saved state for widget {}），页面其余部分不受影响。",
+    "en": "This widget could not start (no saved state for widget {}); the rest of the page is not affected.",
+}
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize("damage", [lose_state, lose_module, lose_buffer])
-def test_a_broken_widget_says_so_and_stops_no_other(chromium, site, tmp_path, damage):
-    path = broken(site, tmp_path, lambda text: change_first_model(text, damage))
+@pytest.mark.parametrize("language", ["zh", "en"])
+@pytest.mark.parametrize(
+    ("damage", "message"), [(lose_state, NO_STATE), (lose_module, GONE), (lose_buffer, GONE)]
+)
+def test_a_broken_widget_says_what_failed_and_stops_no_other(
+    chromium, site, tmp_path, damage, message, language
+):
+    path = broken(site, tmp_path, lambda text: change_first_model(text, damage), language)
     with visit(chromium) as page:
         page.open(path)
         page.show_all()
         assert page.states(".attnbook-widget") == ["failed", "mounted"]
         failed = page.page.locator(".attnbook-widget").first
-        assert failed.get_by_role("status").inner_text() == (
-            "This widget could not start; the rest of the page is not affected."
-        )
-        assert failed.locator(".attnbook-alternative").inner_text() == "A counter."
+        identifier = failed.get_attribute("data-model")
+        assert failed.get_by_role("status").inner_text() == message[language].format(identifier)
+        alternative = {"zh": "一个计数器。", "en": "A counter."}[language]
+        assert failed.locator(".attnbook-alternative").inner_text() == alternative
         assert any("console error" in problem for problem in page.problems)
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -43,20 +44,34 @@ def configure(config: Config) -> None:
 
 def postpone_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     """Event `html-page-context`: no script holds up the text of a page; MathJax's settings become data."""
-    if pagename == "search":  # whose scripts build on one another while the page is read
-        return
     options = json.dumps(app.config.mathjax3_config or {})
     kept = []
     for script in context.get("script_files", []):
         # MathJax's settings, and what the theme notes for functions that this book does not use.
         if script.attributes.get("body", "").startswith(("window.MathJax", "DOCUMENTATION_OPTIONS.")):
             continue
-        if script.filename:
-            script.attributes["defer"] = "defer"
+        more = {}
+        if script.filename and pagename != "search":  # whose scripts build on one another as the page is read
+            more["defer"] = "defer"
         if Path(script.filename or "").name == FORMULAS:
-            script.attributes["data-config"] = options
-        kept.append(script)
+            more["data-config"] = options
+        kept.append(type(script)(script.filename, priority=script.priority, **script.attributes | more))
     context["script_files"] = kept
+
+
+def write_translations(static: Path) -> None:
+    """Sphinx's words for the search page, without the function that it would make of a text."""
+    path = static / "translations.js"
+    if not path.exists():
+        return
+    catalogue = json.loads(re.search(r"\{.*\}", path.read_text(encoding="utf-8"), re.S)[0])
+    words = json.dumps(catalogue["messages"], ensure_ascii=False)
+    path.write_text(
+        f"Object.assign(Documentation.TRANSLATIONS, {words});\n"
+        f"Documentation.PLURAL_EXPR = n => +({catalogue['plural_expr']});\n"
+        f"Documentation.LOCALE = {json.dumps(catalogue['locale'])};\n",
+        encoding="utf-8",
+    )
 
 
 def mathjax_folder() -> Path:
@@ -98,6 +113,7 @@ def copy_libraries(app: Sphinx, error: Exception | None) -> None:
         (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
     if getattr(app, "attnbook_figures", 0):
         shutil.copy2(plotly_script(), static / "plotly.min.js")
+    write_translations(static)
     for pattern in UNUSED:
         for path in list(static.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -46,6 +46,9 @@
     document.addEventListener("toggle", reach, true);
   });
 
+  // The search page is for searching.
+  addEventListener("DOMContentLoaded", () => document.querySelector(".bd-search-container input")?.select());
+
   // Search results on file:// come without excerpts: a page may not fetch its neighbours there.
   if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined")
     DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;

@@ -3,17 +3,18 @@
    it unprotected), which lasts as long as the page. On pages that are in several languages: which one is shown. */
 (() => {
   "use strict";
-  try {
-    localStorage.getItem("mode");
-  } catch {
-    const kept = new Map();
-    const storage = {
-      getItem: key => kept.get(String(key)) ?? null,
-      setItem: (key, value) => void kept.set(String(key), String(value)),
-      removeItem: key => void kept.delete(String(key)),
-    };
-    Object.defineProperty(globalThis, "localStorage", {value: storage, configurable: true});
-  }
+  for (const name of ["localStorage", "sessionStorage"])
+    try {
+      globalThis[name].getItem("mode");
+    } catch {
+      const kept = new Map();
+      const storage = {
+        getItem: key => kept.get(String(key)) ?? null,
+        setItem: (key, value) => void kept.set(String(key), String(value)),
+        removeItem: key => void kept.delete(String(key)),
+      };
+      Object.defineProperty(globalThis, name, {value: storage, configurable: true});
+    }
   const root = document.documentElement, {dataset} = root;
   dataset.mode = localStorage.getItem("mode") || "auto";
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;

@@ -1,18 +1,38 @@
 /* Plotly figures: plotly.js (from this site) is loaded when the first figure comes near the viewport; each figure
-   follows the page's light or dark theme. */
+   follows the page's light or dark theme. A figure that fails keeps its text alternative and can be tried again. */
 (() => {
   "use strict";
   const OWN = document.currentScript.src;
   const FAILURE = {zh: "这幅图没能画出来。", en: "This figure could not be drawn."};
-  let library;
+  const AGAIN = {zh: "再试一次", en: "Try again"};
+  let library, failures = 0;
   const load = () =>
     (library ??= new Promise((resolve, reject) => {
       const script = document.createElement("script");
-      script.src = new URL("plotly.min.js", OWN).href;
-      script.onload = () => resolve(globalThis.Plotly);
-      script.onerror = () => reject(new Error(`${script.src} cannot be loaded`));
+      script.src = new URL("plotly.min.js" + (failures ? `?again=${failures}` : ""), OWN).href;
+      const done = () => {
+        if (globalThis.Plotly) resolve(globalThis.Plotly);
+        else {
+          library = undefined;
+          failures++;
+          script.remove();
+          reject(new Error("plotly.min.js cannot be loaded"));
+        }
+      };
+      script.onload = script.onerror = done;
       document.head.append(script);
     }));
+
+  const inBothLanguages = (node, message) => {
+    for (const [language, text] of Object.entries(message)) {
+      const part = document.createElement("span");
+      part.className = "attnbook-lang";
+      part.lang = language;
+      part.textContent = text;
+      node.append(part);
+    }
+    return node;
+  };
 
   // Okabe and Ito's colours, which colour-blind readers can tell apart; black becomes the text colour.
   const template = () => {
@@ -41,24 +61,31 @@
   const drawn = new Set();
 
   const draw = async place => {
+    const target = document.createElement("div");
     try {
       const Plotly = await load();
       const {data, layout} = JSON.parse(place.querySelector("script").textContent);
-      const target = document.createElement("div");
       place.append(target);
       await Plotly.newPlot(target, data, {autosize: true, ...layout, template: template()}, CONFIG);
       drawn.add(target);
       place.dataset.state = "drawn";
     } catch (error) {
       console.error(error);
+      target.remove();
       place.dataset.state = "failed";
-      for (const [language, text] of Object.entries(FAILURE)) {
-        const part = document.createElement("p");
-        part.className = "attnbook-lang attnbook-failure";
-        part.lang = language;
-        part.textContent = text;
-        place.append(part);
-      }
+      const note = inBothLanguages(document.createElement("p"), FAILURE);
+      note.setAttribute("role", "status");
+      const again = inBothLanguages(document.createElement("button"), AGAIN);
+      again.type = "button";
+      const failure = document.createElement("div");
+      failure.className = "attnbook-failure";
+      failure.append(note, again);
+      again.addEventListener("click", () => {
+        failure.remove();
+        delete place.dataset.state;
+        draw(place);
+      });
+      place.prepend(failure);
     }
   };
 

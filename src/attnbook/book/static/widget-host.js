@@ -4,7 +4,7 @@
    `widgets/<hash>.js` beside this script, each a script that registers one text (a module or a fetch would be blocked on
    file://, a script is not). A widget is mounted when it comes near the viewport. Each placeholder says how far
    it is in `data-state`: waiting, loading, mounted, failed. A widget that fails keeps its text alternative, says
-   so in the page's language, can be tried again, and does not stop the others.
+   why in the page's language, can be tried again, and does not stop the others.
 
    A module may name traits that it can do without at first: `export default {render, later: ["checkpoint"]}`.
    Then it is mounted at once, `model.get("checkpoint")` is undefined, and
@@ -15,10 +15,15 @@
   const STATE = 'script[type="application/vnd.jupyter.widget-state+json"]';
   const WAITING = '.attnbook-widget[data-state="waiting"]';
   const NEAR = "600px";
-  const MESSAGE = {
-    zh: "这个交互组件没能启动，页面其余部分不受影响。",
-    en: "This widget could not start; the rest of the page is not affected.",
-  };
+  // What the page says of a file that did not come, and of any other error.
+  const missing = file => ({
+    zh: `这个交互组件的文件 ${file} 没能载入：可能网络断了，也可能网站刚刚更新过。请再试一次，或者重新载入本页。`,
+    en: `This widget's file ${file} could not be loaded: the network may be down, or the site has just been updated. Try again, or reload the page.`,
+  });
+  const broken = reason => ({
+    zh: `这个交互组件没能启动（${reason}），页面其余部分不受影响。`,
+    en: `This widget could not start (${reason}); the rest of the page is not affected.`,
+  });
   const AGAIN = {zh: "再试一次", en: "Try again"};
   const REFERENCE = /^IPY_MODEL_(.+)$/;
   const OWN = document.currentScript.src;
@@ -36,19 +41,32 @@
     };
   };
 
+  class MissingFile extends Error {
+    constructor(file, what) {
+      super(`${file} ${what}`);
+      this.file = file;
+    }
+  }
+
+  // A file that did not come is asked for by another address the next time: "not found" may be in a cache.
+  const failures = new Map();
   const asset = key =>
     new Promise((resolve, reject) => {
-      const script = document.createElement("script");
-      script.src = new URL(`widgets/${key}.js`, OWN).href;
+      const script = document.createElement("script"), file = `widgets/${key}.js`, times = failures.get(key) || 0;
+      const fail = what => {
+        failures.set(key, times + 1);
+        reject(new MissingFile(file, what));
+      };
+      script.src = new URL(file + (times ? `?again=${times}` : ""), OWN).href;
       script.onload = () => {
         const text = globalThis.attnbookAssets?.[key];
         script.remove();
-        if (text === undefined) reject(new Error(`${script.src} registers nothing`));
+        if (text === undefined) fail("registers nothing");
         else resolve(text);
       };
       script.onerror = () => {
         script.remove();
-        reject(new Error(`${script.src} cannot be loaded`));
+        fail("cannot be loaded");
       };
       document.head.append(script);
     });
@@ -236,7 +254,8 @@
   const fail = (place, error) => {
     console.error(error);
     place.dataset.state = "failed";
-    const note = inBothLanguages(document.createElement("p"), MESSAGE);
+    const message = error instanceof MissingFile ? missing(error.file) : broken(error?.message ?? error);
+    const note = inBothLanguages(document.createElement("p"), message);
     note.setAttribute("role", "status");
     const again = inBothLanguages(document.createElement("button"), AGAIN);
     again.type = "button";
