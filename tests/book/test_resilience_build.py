@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -269,3 +270,11 @@ def test_a_folder_of_other_files_is_not_replaced(root, quick, capsys):
     assert build.main(["--root", str(root)]) == 1
     assert "expected an empty folder or an earlier site, found other files" in capsys.readouterr().err
     assert (root / "build" / "site" / "thesis.tex").read_text() == "old"
+
+
+def test_a_folder_of_notebooks_becomes_a_site(root, quick):
+    shutil.rmtree(root / "build" / "site")
+    assert build.main(["--root", str(root), "--notebooks"]) == 0
+    assert (root / "build" / "site" / "zh" / "notebooks" / "one.ipynb").exists()
+    assert build.main(["--root", str(root)]) == 0
+    assert site_of(root) == "new"

@@ -115,7 +115,8 @@ def build_site(root: Path, site: Path, say=print) -> None:
 
     Raises BookError for a wrong source, OSError if something cannot be read or written.
     """
-    if site.exists() and not (site / "index.html").is_file() and any(site.iterdir()):
+    ours = [site / name for name in ("index.html", *LANGUAGES)]
+    if site.exists() and any(site.iterdir()) and not any(path.exists() for path in ours):
         raise BookError(f"{site}: expected an empty folder or an earlier site, found other files")
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     execute = config.get("execute", {})
