@@ -13,7 +13,7 @@ SOLUTIONS ?= yes
 NOTEBOOKS ?= zh/02-* en/11-* zh/12-* en/14-*
 
 .DEFAULT_GOAL := help
-.PHONY: help book publish-tree test lint unit nbval site-test lab serve notebooks bench clean test-colab
+.PHONY: help book pdf publish-tree test lint unit nbval site-test lab serve notebooks bench clean test-colab
 .DELETE_ON_ERROR:
 
 help: ## List the commands
@@ -30,11 +30,15 @@ endef
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(call environment,$(VENV))
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[book,test]'
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[book,pdf,test]'
 	@touch "$@"
 
-book: $(STAMP) ## Build the book in both languages into build/site
+book: $(STAMP) ## Build the book in both languages, and in parallel, into build/site
 	"$(BIN)/python" -m attnbook.book
+
+pdf: $(STAMP) ## Print the built book, one PDF for each language, into build/pdf (needs Chromium)
+	@[ -f build/site/index.html ] || $(MAKE) book
+	"$(BIN)/python" -m attnbook.book --pdf
 
 notebooks: $(STAMP) ## Write only the notebooks of each language (SOLUTIONS=no: for a class)
 	"$(BIN)/python" -m attnbook.book --notebooks $(if $(filter no,$(SOLUTIONS)),--without-solutions)

@@ -91,6 +91,15 @@ class Visit:
         """By how many pixels the page is wider than its window."""
         return self.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
 
+    def print_preview(self, width: int = 665) -> None:
+        """The page as it is laid out for paper: A4 between its margins is 665 pixels wide."""
+        self.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        self.page.emulate_media(media="print")
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
     def unrendered_math(self) -> list[str]:
         return self.page.evaluate(
             """() => [...document.querySelectorAll("article .math")]

@@ -1,6 +1,7 @@
 """A little book of two pages, built whole: what the build does, what stops it, the host in a browser."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from attnbook.book.build import main
 
 ROOT = Path(__file__).parents[2]
 FIXTURE = Path(__file__).parent / "fixture"
+EDITIONS = ("zh", "en", "both")
 START, SECOND = "chapters/00-start.html", "chapters/01-second.html"
 
 
@@ -45,18 +47,40 @@ def site(book):
     return book / "build" / "site"
 
 
-def test_both_languages_notebooks_and_landing_page(site):
+def test_three_editions_notebooks_and_landing_page(site):
     assert sorted(path.name for path in site.iterdir()) == [
         "404.html",
         "_static",
+        "both",
         "en",
         "index.html",
         "sitemap.xml",
         "zh",
     ]
+    for edition in EDITIONS:
+        for name in (START, SECOND, "index.html", "search.html"):
+            assert (site / edition / name).exists()
     for language in ("zh", "en"):
-        for name in (START, SECOND, "notebooks/00-start.ipynb", "notebooks/01-second.ipynb", "index.html"):
+        for name in ("notebooks/00-start.ipynb", "notebooks/01-second.ipynb"):
             assert (site / language / name).exists()
+    assert not (site / "both" / "notebooks").exists()
+
+
+def test_what_the_editions_load_is_there_once(site):
+    own = {
+        edition: {path.name for path in (site / edition / "_static").rglob("*") if path.is_file()}
+        for edition in EDITIONS
+    }
+    words = {
+        "documentation_options.js",
+        "language_data.js",
+        "translations.js",
+    }  # these depend on the language
+    assert own["zh"] <= words
+    assert own["en"] <= words
+    assert own["both"] <= words
+    for name in ("attnbook.js", "widget-host.js", "plotly.min.js", "mathjax/startup.js"):
+        assert (site / "_static" / name).exists()
 
 
 def read(site, language, name):
@@ -78,14 +102,69 @@ def test_titles_captions_and_language(site):
             r'<link rel="alternate" hreflang="zh-CN" href="../../zh/chapters/00-start.html"', text
         )
         assert re.search(r'<link rel="alternate" hreflang="en" href="../../en/chapters/00-start.html"', text)
+        assert '<a href="../../both/chapters/00-start.html" lang="zh-CN"' in text
 
 
 def test_anchors_are_english_unique_and_the_same(site):
-    anchors = [
-        re.findall(r'<section[^>]* id="([^"]+)"', read(site, language, SECOND)) for language in ("zh", "en")
-    ]
-    assert anchors[0] == anchors[1] == ["chapter-two", "details", "details-2", "references"]
-    assert 'id="second-start"' in read(site, "zh", SECOND)
+    for edition in EDITIONS:
+        anchors = re.findall(r'<section[^>]* id="([^"]+)"', read(site, edition, SECOND))
+        assert anchors == ["chapter-two", "details", "details-2", "references"]
+        assert 'id="second-start"' in read(site, edition, SECOND)
+
+
+def article(site, edition, name):
+    return re.search(r"<article.*?</article>", read(site, edition, name), re.S)[0]
+
+
+def test_the_parallel_edition_sets_each_passage_below_its_partner(site):
+    text = article(site, "both", SECOND)
+    passages = re.findall(r'<(\w+) class="passage" lang="([^"]+)">', text)
+    assert len(passages) > 10
+    assert [language for _, language in passages] == ["zh-CN", "en"] * (len(passages) // 2)
+    assert [tag for tag, _ in passages[::2]] == [tag for tag, _ in passages[1::2]]
+    plain = re.sub(r"<[^>]*>", "", text)
+    assert re.search(r"甲。\s+One\.\s+乙。\s+Two\.", plain)  # not cell by cell
+    first = re.search(r"<ol.*?</ol>", text, re.S)[0]
+    assert first.count("<li>") == 4  # two steps, two points inside the first one
+    assert text.count("<ol") == text.count("<ul") == 1
+    assert first.count("<code") == 1  # what is the same in both languages stands once
+
+
+def test_the_parallel_edition_names_and_numbers_everything_once(site):
+    text = article(site, "both", START)
+    assert (
+        '<h2><span lang="zh-CN">公式</span><span class="joint"> · </span><span lang="en">Formula</span>'
+        in text
+    )
+    assert text.count('id="equation-scores"') == text.count('class="eqno"') == 1
+    assert text.count('class="attnbook-widget"') == article(site, "zh", START).count(
+        'class="attnbook-widget"'
+    )
+    assert '<p class="admonition-title">注 · Note</p>' in text
+    assert '<summary><span lang="zh-CN">提示</span> · <span lang="en">Hint</span></summary>' in text
+    assert "显示参考解答 · Show the solution" in text
+    for name in (START, SECOND):
+        identifiers = re.findall(r' id="([^"]+)"', read(site, "both", name))
+        assert len(identifiers) == len(set(identifiers))
+
+
+def test_each_passage_of_the_parallel_edition_refers_in_its_language(site):
+    zh, en = re.findall(r'<p class="passage" lang="[^"]+">(.*?)</p>', article(site, "both", START))[:2]
+    assert ">第二章</span></a>、" in zh
+    assert ">Chapter two</span></a>, " in en
+    text = re.sub(r"<[^>]*>", "", article(site, "both", SECOND))
+    assert "（Vaswani 等，2017）" in text
+    assert "(Vaswani et al., 2017)" in text
+
+
+def test_titles_and_captions_of_the_parallel_edition(site):
+    text = read(site, "both", START)
+    assert "<title>试验书 · Trial book &#8212; 从循环到注意力 · From Recurrence to Attention</title>" in text
+    assert "第一部分：试验 · Part I: Trials" in text
+    assert '<html lang="zh-CN"' in text  # until its script has asked the reader's browser
+    index = read(site, "both", "searchindex.js")
+    assert "rotat" in index
+    assert "位置编码".encode("unicode_escape").decode() in index
 
 
 def test_no_address_of_another_host_is_loaded(site):
@@ -104,6 +183,7 @@ def test_download_and_colab_lead_to_the_language(site):
         assert re.search(
             rf"colab.research.google.com/github/[\w-]+/[\w-]+/blob/notebooks/{language}/00-start.ipynb", text
         )
+        assert f'href="../../{language}/notebooks/00-start.ipynb" download' in read(site, "both", START)
 
 
 def test_modules_and_buffers_are_outside_the_page_and_shared(site):
@@ -177,8 +257,159 @@ def test_jupyter_book_alone_gives_the_chinese_edition(book, tmp_path):
     assert "attnbook-languages" not in text
 
 
+# ---- Paper ----
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize("language", ["zh", "en"])
+@pytest.mark.parametrize("edition", EDITIONS)
+@pytest.mark.parametrize("name", [START, SECOND])
+def test_a_page_on_paper(chromium, site, edition, name):
+    with visit(chromium, 900, "dark") as page:
+        page.open(site / edition / name)
+        page.show_all()
+        page.page.evaluate("document.querySelectorAll('details').forEach(fold => (fold.open = false))")
+        page.print_preview()
+        assert page.page.evaluate("document.documentElement.dataset.theme") == "light"
+        assert page.overflow() <= 0  # else the browser would print the whole page smaller
+        assert page.page.locator("article h1").is_visible()
+        gone = "nav, header, footer, summary, .headerlink, .copybtn, .attnbook-choice, .bd-sidebar-primary"
+        assert page.page.locator(f":is({gone}):visible").count() == 0
+        assert page.page.locator("details :visible").count() == 0  # what is closed stays out
+        page.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.page.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert page.problems == []
+
+
+@pytest.mark.browser
+def test_the_button_prints_when_every_widget_is_there(chromium, site):
+    with visit(chromium) as page:
+        page.open(site / "en" / START)
+        page.page.evaluate(
+            """() => {
+                 const places = document.querySelectorAll(".attnbook-widget");
+                 window.print = () => (window.printed = [...places].map(place => place.dataset.state));
+               }"""
+        )
+        page.page.locator(".dropdown-toggle").click()
+        page.page.locator(".attnbook-print").click()
+        page.page.wait_for_function("window.printed")
+        assert page.page.evaluate("printed") == ["mounted", "waiting"]  # the second one is folded away
+        assert page.problems == []
+
+
+def run_pdf(root, **environment):
+    command = [sys.executable, "-m", "attnbook.book", "--root", str(root), "--pdf"]
+    return subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", env={**os.environ, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def pdfs(book, site):
+    """The PDF of each language, read by pypdf."""
+    from pypdf import PdfReader
+
+    done = run_pdf(book)
+    if "no Chromium found" in done.stderr and os.environ.get("REQUIRE_BROWSER") != "1":
+        pytest.skip("no Chromium")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = book / "build" / "pdf"
+    assert sorted(path.name for path in folder.iterdir()) == ["attnbook-en.pdf", "attnbook-zh.pdf"]
+    return {language: PdfReader(folder / f"attnbook-{language}.pdf") for language in ("zh", "en")}
+
+
+def outline(reader, items=None, level=0):
+    """(level, title, page counted from 1) of every item."""
+    for item in reader.outline if items is None else items:
+        if isinstance(item, list):
+            yield from outline(reader, item, level + 1)
+        else:
+            yield level, item.title, reader.get_destination_page_number(item) + 1
+
+
+@pytest.mark.browser
+def test_the_pdf_has_title_contents_outline_and_numbers(pdfs):
+    zh, en = pdfs["zh"], pdfs["en"]
+    assert (zh.metadata.title, zh.root_object["/Lang"]) == ("从循环到注意力", "zh-CN")
+    assert (en.metadata.title, en.root_object["/Lang"]) == ("From Recurrence to Attention", "en")
+    assert "From Recurrence to Attention" in " ".join(en.pages[0].extract_text().split())
+    for reader, second in ((zh, "第二章"), (en, "Chapter two")):
+        items = list(outline(reader))
+        page = next(page for level, title, page in items if title == second)
+        assert second in reader.pages[page - 1].extract_text()
+        assert re.search(rf"{second}\s*{page}\b", reader.pages[1].extract_text())
+        for number, one in enumerate(reader.pages[1:], 2):
+            assert one.extract_text().split()[-1] == str(number)
+    assert [(level, title) for level, title, _ in outline(en)] == [
+        (0, "Trial book"),
+        (1, "Formula"),
+        (1, "Widget"),
+        (1, "Hints and solutions"),
+        (0, "Part I: Trials"),
+        (1, "Chapter two"),
+        (2, "Details"),
+        (2, "Details"),
+        (2, "References"),
+    ]
+
+
+@pytest.mark.browser
+def test_links_of_the_pdf_lead_into_the_pdf(pdfs):
+    for language, titles in (("zh", ("公式", "第二章")), ("en", ("Formula", "Chapter two"))):
+        reader = pdfs[language]
+        pages = {title: page for _, title, page in outline(reader)}
+        found = set()
+        for number, page in enumerate(reader.pages, 1):
+            for annotation in page.get("/Annots") or []:
+                annotation = annotation.get_object()
+                if "/Dest" in annotation:
+                    target = reader.get_page_number(annotation["/Dest"][0].get_object()) + 1
+                    found.add((number, target))
+                else:
+                    assert annotation["/A"]["/URI"].startswith("https://")
+        first, second = (pages[title] for title in titles)
+        assert {(2, first), (2, second), (first, second), (second, first)} <= found
+
+
+@pytest.mark.browser
+def test_fonts_of_the_pdf_are_in_it_and_chinese_can_be_found(pdfs):
+    names = set()
+    for page in pdfs["zh"].pages:
+        for font in page["/Resources"]["/Font"].values():
+            font = font.get_object()
+            inner = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
+            descriptor = inner["/FontDescriptor"]
+            embedded = {"/FontFile", "/FontFile2", "/FontFile3"} & set(descriptor)
+            assert embedded or font["/Subtype"] == "/Type3"  # whose glyphs are drawings in the file
+            names.add(descriptor["/FontName"])
+    assert any("CJK" in name or "Hei" in name or "PingFang" in name for name in names)
+    text = "".join(page.extract_text() for page in pdfs["zh"].pages)
+    assert "注意力" in text  # and not with the radical ⼒, whose glyph is the same
+    assert not re.search("[\u2e80-\u2fdf]", text)
+
+
+@pytest.mark.browser
+def test_hints_and_solutions_are_at_the_end_of_their_chapter(pdfs):
+    text = "".join(page.extract_text() for page in pdfs["en"].pages)
+    assert text.index("at the end of the chapter") < text.index("Hints and solutions")
+    assert text.index("Hints and solutions") < text.index("One more widget behind this one.")
+    assert text.index("One more widget behind this one.") < text.index("40 of 256")
+
+
+def test_a_pdf_needs_chromium_and_a_built_site(book, site, tmp_path):
+    done = run_pdf(book, PATH=str(tmp_path), CHROMIUM="", PLAYWRIGHT_BROWSERS_PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "the PDF is printed by Chromium: no Chromium found" in done.stderr
+    done = run_pdf(make_book(tmp_path / "unbuilt"))
+    assert done.returncode == 1
+    assert "expected the built site; run make book first" in done.stderr
+
+
+# ---- In a browser ----
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("language", EDITIONS)
 def test_widgets_move_and_figures_are_drawn(chromium, site, language):
     with visit(chromium) as page:
         page.open(site / language / START)
@@ -191,6 +422,57 @@ def test_widgets_move_and_figures_are_drawn(chromium, site, language):
         page.open(site / language / SECOND)
         page.show_all()
         assert page.states(".attnbook-figure") == ["drawn"]
+        assert page.problems == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", [START, SECOND])
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
+def test_the_parallel_edition_in_a_browser(chromium, site, name, width, theme):
+    with visit(chromium, width, theme) as page:
+        page.open(site / "both" / name)
+        page.show_all()
+        assert page.overflow() <= 0
+        assert page.unrendered_math() == []
+        assert page.problems == []
+        assert page.findings() == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("locale", "language"), [("zh-TW", "zh-CN"), ("en-GB", "en"), ("fr-FR", "en")])
+def test_widgets_of_the_parallel_edition_speak_the_readers_language(chromium, site, locale, language):
+    with visit(chromium, locale=locale) as page:
+        page.open(site / "both" / START)
+        assert page.page.evaluate("document.documentElement.lang") == language
+        other = page.page.locator(".attnbook-choice button[aria-pressed=false]")
+        chosen = other.inner_text()
+        other.click()
+        assert (
+            page.page.evaluate("document.documentElement.lang") == {"中文": "zh-CN", "English": "en"}[chosen]
+        )
+        page.open(site / "both" / START)  # the choice is remembered
+        assert page.page.locator(".attnbook-choice button[aria-pressed=true]").inner_text() == chosen
+        assert page.problems == []
+
+
+@pytest.mark.browser
+def test_the_switch_goes_round_the_editions_and_keeps_the_section(chromium, site):
+    with visit(chromium) as page:
+        page.open(site / "zh" / SECOND)
+        for name, edition in (("对照", "both"), ("English", "en"), ("对照", "both"), ("中文", "zh")):
+            page.page.evaluate("document.getElementById('details-2').scrollIntoView()")
+            page.page.locator(".attnbook-languages a", has_text=name).click()
+            page.page.wait_for_load_state()
+            assert page.page.url == (site / edition / SECOND).as_uri() + "#details-2"
+        assert page.problems == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("query", ["位置编码", "rotation"])
+def test_the_parallel_edition_is_searched_in_both_languages(chromium, site, query):
+    with visit(chromium) as page:
+        page.open(site / "both" / "search.html", query=f"q={query}")
+        page.page.locator("#search-results li a").first.wait_for(timeout=20_000)
         assert page.problems == []
 
 

@@ -79,7 +79,7 @@ def test_a_wrong_source_names_notebook_and_cell(cells, message):
 
 def test_unknown_book_language(monkeypatch):
     monkeypatch.setenv("BOOK_LANG", "fr")
-    with pytest.raises(BookError, match="BOOK_LANG: expected one of 'zh', 'en', found 'fr'"):
+    with pytest.raises(BookError, match="BOOK_LANG: expected one of 'zh', 'en', 'both', found 'fr'"):
         current_language()
 
 
@@ -91,4 +91,5 @@ def test_chinese_is_the_default(monkeypatch):
 def test_pick_one_side():
     assert pick("甲 | A", "zh") == "甲"
     assert pick("甲 | A", "en") == "A"
-    assert pick("2026", "en") == "2026"
+    assert pick("甲 | A", "both") == "甲 · A"
+    assert pick("2026", "en") == pick("2026", "both") == "2026"

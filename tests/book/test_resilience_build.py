@@ -60,8 +60,8 @@ def site_of(root: Path) -> str:
 
 
 def write_editions(root, folder, *rest) -> None:
-    """In place of Sphinx: one page a language."""
-    for language in build.LANGUAGES:
+    """In place of Sphinx: one page an edition."""
+    for language in build.EDITIONS:
         page = folder / language / "html" / "chapters" / "one.html"
         page.parent.mkdir(parents=True)
         page.write_text("<html><body>new</body></html>")
@@ -183,9 +183,9 @@ def test_a_build_that_is_stopped_leaves_no_process(root, how):
     notebook.write_text(notebook.read_text(encoding="utf-8").replace('"code"', '"raw"'), encoding="utf-8")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **pipes, text=True) as process:
-        assert process.stdout.readline() == "building zh and en ...\n"
+        assert process.stdout.readline() == "building zh, en, both ...\n"
         editions = []
-        while len(editions) < 2:
+        while len(editions) < 3:
             assert process.poll() is None
             editions = psutil.Process(process.pid).children()
         process.send_signal(how)

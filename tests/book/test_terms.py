@@ -91,6 +91,14 @@ def test_links_lead_to_sections_and_chapters_have_their_number():
     assert "（[第 9 章](09-attention.ipynb#09-attention)）" in terms_page(ROOT, PAGE, DOCNAMES, "zh")
 
 
+def test_the_parallel_edition_has_both_definitions(terms):
+    page = terms_page(ROOT, PAGE, DOCNAMES, "both")
+    assert [anchor for anchor, _ in entries("both")] == [anchor for anchor, _ in entries("zh")]
+    for term in terms:
+        assert term.definition_zh in page
+        assert f'<span lang="en">{term.definition_en}</span>' in page
+
+
 def test_in_the_notebooks_for_readers_it_is_plain_markdown(terms):
     course = Course("en", Repository("Someone", "course"), {}, titles=dict.fromkeys(DOCNAMES, ""))
     text = Converter(course, ROOT, PAGE, PAGE, []).convert("```{terms}\n```")

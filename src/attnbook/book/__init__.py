@@ -1,10 +1,11 @@
-"""The Sphinx extension behind the book: two languages from one notebook, no kernel, no network.
+"""The Sphinx extension behind the book: three editions from one notebook, no kernel, no network.
 
 Each concern has its own module; `setup` connects them. `python -m attnbook.book` builds the whole site.
 
 | module | concern |
 |---|---|
-| `language` | which cells a page shows; anchors that both languages share |
+| `language` | which cells a page shows; anchors that all editions share |
+| `parallel` | the parallel edition: each Chinese passage with its English partner |
 | `execution` | running notebooks once for both languages; errors that name the cell |
 | `strings` | titles, captions and the theme's words in the page's language |
 | `typography` | no line begins with the punctuation after a formula |
@@ -19,8 +20,9 @@ Each concern has its own module; `setup` connects them. `python -m attnbook.book
 | `repository` | everything that depends on the repository's address |
 | `sharing`, `styles` | what the editions have in common is in the site once, without what no page uses |
 | `landing`, `sitemap` | the first page, the one for wrong addresses, the list of pages for search engines |
-| `links`, `build` | checking links, building both languages |
+| `links`, `build` | checking links, building all editions |
 | `publish` | what publishing uploads: the site with the wheel, the branch of notebooks |
+| `pdf` | one PDF for each language, printed from the built pages |
 | `bilingual`, `glossary` | checks that both languages say the same |
 | `terms` | the glossary as a page |
 """
@@ -39,6 +41,7 @@ from . import (
     language,
     notebooks,
     pages,
+    parallel,
     plotly,
     search,
     strings,
@@ -58,12 +61,12 @@ def configure(app: Sphinx, config: Config) -> None:
     # added after it has looked.
     config.html_static_path.append(str(HERE / "static"))
     config.templates_path.insert(0, str(HERE / "templates"))
-    assets.configure(config)
     pages.configure(config)
     strings.configure(config)
     search.configure(app, config)
     citations.configure(config)
     execution.configure(app, config)
+    assets.configure(app, config)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -87,8 +90,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", exercises.read_source, priority=400)  # before one language is chosen
     app.connect("source-read", language.read_source)
     app.add_directive("terms", terms.Terms)
+    app.add_transform(parallel.PairPassages)
     app.add_transform(language.AnchorHeadings)
+    app.add_post_transform(parallel.NameHeadingsOnce)
     app.add_transform(strings.CellPrompts)
+    app.add_transform(strings.AdmonitionTitles)
     app.add_transform(typography.KeepPunctuation)
     app.connect("html-page-context", pages.complete_context, priority=400)  # before the theme
     app.connect("html-page-context", assets.add_diagram_script)

@@ -28,6 +28,7 @@ MATHJAX_PARTS = (
 def add_page_assets(app: Sphinx) -> None:
     """The style sheet and script of every page."""
     app.add_css_file("attnbook.css", priority=900)
+    app.add_css_file("print.css", media="print", priority=990)
     app.add_js_file("attnbook.js")
 
 
@@ -37,9 +38,15 @@ def add_diagram_script(app: Sphinx, pagename: str, templatename: str, context: d
         app.add_js_file("diagrams.js", loading_method="defer")
 
 
-def configure(config: Config) -> None:
-    """MathJax is loaded by a script of ours, so Sphinx adds that one to the pages that have formulas."""
+def configure(app: Sphinx, config: Config) -> None:
+    """MathJax is loaded by a script of ours, so Sphinx adds that one to the pages that have formulas.
+
+    The parallel edition has a style sheet and a script of its own.
+    """
     config.mathjax_path = FORMULAS
+    if config.attnbook_language == "both":
+        app.add_css_file("parallel.css", priority=901)
+        app.add_js_file("parallel.js")
 
 
 def postpone_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:

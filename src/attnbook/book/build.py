@@ -1,4 +1,4 @@
-"""Builds the site: both languages, notebooks, landing page. The old site stays until the new one is whole.
+"""Builds the site: every edition, notebooks, landing page. The old site stays until the new one is whole.
 
 Whatever stops a build (an error, a full disk, Ctrl-C, a kill), the old site stays as it was, and the next
 build removes what the stopped one left. Of two builds of one site the second waits for the first.
@@ -21,10 +21,10 @@ import yaml
 from jupyter_book.sphinx import build_sphinx
 from sphinx_external_toc.parsing import MalformedError, parse_toc_yaml
 
-from . import execution, landing, links, notebooks, publish, sharing, sitemap
+from . import execution, landing, links, notebooks, pdf, publish, sharing, sitemap
 from .about import about
 from .errors import BookError
-from .language import LANGUAGES
+from .language import EDITIONS, LANGUAGES, pick
 from .lock import alone
 from .repository import Repository, repository_of
 
@@ -33,7 +33,7 @@ FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 
 
 def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
-    """Build one language in this process; 0 if there was neither an error nor a warning."""
+    """Build one edition in this process; 0 if there was neither an error nor a warning."""
     os.environ["BOOK_LANG"] = language
     result = build_sphinx(
         root,
@@ -42,7 +42,7 @@ def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
         path_config=root / "_config.yml",
         confoverrides={
             "external_toc_path": (root / "_toc.yml").as_posix(),
-            "attnbook_editions": list(LANGUAGES),
+            "attnbook_editions": list(EDITIONS),
             "attnbook_cache_folder": str(cache),
             "latex_individualpages": False,
         },
@@ -55,17 +55,17 @@ def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
 
 
 def run_editions(root: Path, folder: Path, cache: Path) -> None:
-    """Build each language into `folder/LANGUAGE/html`, in a process of its own that ends when this one does.
+    """Build each edition into `folder/EDITION/html`, in a process of its own that ends when this one does.
 
     `BookError` with what they said if one fails.
     """
     processes: dict[str, subprocess.Popen] = {}
     failed = []
     try:
-        for language in LANGUAGES:
-            command = [sys.executable, "-X", "utf8", "-m", "attnbook.book", "--edition", language]
-            command += ["--root", root, "--output", folder / language / "html", "--cache", cache]
-            processes[language] = subprocess.Popen(
+        for edition in EDITIONS:
+            command = [sys.executable, "-X", "utf8", "-m", "attnbook.book", "--edition", edition]
+            command += ["--root", root, "--output", folder / edition / "html", "--cache", cache]
+            processes[edition] = subprocess.Popen(
                 list(map(str, command)),
                 stdin=subprocess.PIPE,  # its end tells the process that this one is gone
                 stdout=subprocess.PIPE,
@@ -74,10 +74,10 @@ def run_editions(root: Path, folder: Path, cache: Path) -> None:
                 encoding="utf-8",
                 errors="replace",
             )
-        for language, process in processes.items():
+        for edition, process in processes.items():
             said = process.stdout.read().strip()
             if process.wait():
-                failed.append(f"The {language} edition was not built:\n{said}")
+                failed.append(f"The {edition} edition was not built:\n{said}")
     finally:
         for process in processes.values():
             process.kill()
@@ -127,12 +127,12 @@ def build_site(root: Path, site: Path, say=print) -> None:
 
     with workplace(site, say) as work:
         new, scratch = work / "site", work / "editions"
-        say(f"building {' and '.join(LANGUAGES)} ...")
+        say(f"building {', '.join(EDITIONS)} ...")
         run_editions(root, scratch, folder)
         new.mkdir()
-        for language in LANGUAGES:
-            (scratch / language / "html").rename(new / language)
-        sharing.share(new, LANGUAGES)
+        for edition in EDITIONS:
+            (scratch / edition / "html").rename(new / edition)
+        sharing.share(new, EDITIONS)
         repository = configured_repository(config)
         landing.write_landing(new, root, config["title"], LANGUAGES, about(root, repository))
         if repository:
@@ -157,6 +157,28 @@ def configured_repository(config: dict) -> Repository | None:
 def _own(config: dict) -> dict:
     """What `_config.yml` sets of Sphinx and its extensions."""
     return config.get("sphinx", {}).get("config", {})
+
+
+def build_pdfs(root: Path, site: Path, say=print) -> None:
+    """Print the built site, one PDF for each language, into the folder `pdf` beside it."""
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    toc = parse_toc_yaml(root / "_toc.yml")
+    parts = [("", [toc.root.docname])]
+    parts += [(subtree.caption or "", [str(item) for item in subtree.items]) for subtree in toc.root.subtrees]
+    repository = configured_repository(config)
+    books = {
+        language: pdf.Book(
+            title=pick(config["title"], language),
+            author=pick(config["author"], language),
+            address=f"{repository.site}{language}/" if repository else "",
+            parts=[
+                (pick(caption, language), [name.removesuffix(".ipynb") for name in docnames])
+                for caption, docnames in parts
+            ],
+        )
+        for language in LANGUAGES
+    }
+    pdf.build_pdfs(site, site.parent / "pdf", books, say)
 
 
 def build_notebooks(
@@ -222,7 +244,7 @@ def replace(site: Path, new: Path, old: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Command line; 0 on success, 1 with a message on an error."""
     parser = argparse.ArgumentParser(
-        prog="python -m attnbook.book", description="Build the book in both languages."
+        prog="python -m attnbook.book", description="Build the book in all its editions."
     )
     parser.add_argument(
         "--root", type=Path, default=Path.cwd(), help="folder with _config.yml (default: this one)"
@@ -232,7 +254,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--without-solutions", action="store_true", help="with --notebooks: leave them out")
     parser.add_argument("--package", help="with --notebooks: what their first cell installs with pip")
     parser.add_argument("--publish", action="store_true", help="from the built site make what is published")
-    parser.add_argument("--edition", choices=LANGUAGES, help=argparse.SUPPRESS)
+    parser.add_argument("--pdf", action="store_true", help="print the built site as PDF (needs Chromium)")
+    parser.add_argument("--edition", choices=EDITIONS, help=argparse.SUPPRESS)
     parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     root = options.root.resolve()
@@ -254,6 +277,8 @@ def main(arguments: list[str] | None = None) -> int:
             build_notebooks(root, site, options.package, not options.without_solutions)
         elif options.publish:
             publish_tree(root, site)
+        elif options.pdf:
+            build_pdfs(root, site)
         else:
             build_site(root, site)
     except (BookError, OSError, yaml.YAMLError, MalformedError) as error:

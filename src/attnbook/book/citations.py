@@ -3,13 +3,16 @@
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pybtex.database
 import pybtex.plugin
 from pybtex.database import Entry
+from pybtex.richtext import BaseText
+from pybtex.style.template import Node
 from sphinx.config import Config
 from sphinxcontrib.bibtex.plugin import register_plugin
-from sphinxcontrib.bibtex.style.referencing import BracketStyle, PersonStyle
+from sphinxcontrib.bibtex.style.referencing import BaseReferenceStyle, BracketStyle, PersonStyle
 from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
 
 # Words and marks between the parts of a citation.
@@ -55,7 +58,41 @@ class EnglishReferences(AuthorYearReferenceStyle):
     person: PersonStyle = field(default_factory=lambda: _persons("en"))
 
 
-STYLES = {"zh": ChineseReferences, "en": EnglishReferences}
+@dataclass
+class ParallelReferences(BaseReferenceStyle):
+    """Each passage cites in its language: the role's name ends in it (`p_zh`); elsewhere as in Chinese."""
+
+    zh: ChineseReferences = field(default_factory=ChineseReferences)
+    en: EnglishReferences = field(default_factory=EnglishReferences)
+
+    def role_names(self) -> list[str]:
+        roles = list(self.zh.role_names())
+        return roles + [f"{role}_{language}" for role in roles for language in ("zh", "en")]
+
+    def _style(self, role_name: str) -> tuple[AuthorYearReferenceStyle, str]:
+        role, _, language = role_name.partition("_")
+        return (self.en if language == "en" else self.zh), role
+
+    def outer(self, role_name: str, children: list[BaseText]) -> Node:
+        style, role = self._style(role_name)
+        return style.outer(role, children)
+
+    def inner(self, role_name: str) -> "_Inner":
+        return _Inner(*self._style(role_name))
+
+
+@dataclass
+class _Inner:
+    """The template of one work in a given style: templates ask the style that is being used for its parts."""
+
+    style: AuthorYearReferenceStyle
+    role: str
+
+    def format_data(self, data: dict[str, Any]) -> BaseText:
+        return self.style.inner(self.role).format_data({**data, "style": self.style})
+
+
+STYLES = {"zh": ChineseReferences, "en": EnglishReferences, "both": ParallelReferences}
 for _language, _style in STYLES.items():
     register_plugin("sphinxcontrib.bibtex.style.referencing", f"attnbook_{_language}", _style)
 

@@ -1,8 +1,9 @@
-"""Two languages from one notebook: which cells a page shows, and anchors that both languages share.
+"""Two languages from one notebook: which cells a page shows, and anchors that all editions share.
 
 A chapter is written once. A Markdown cell tagged `zh` is followed by its partner tagged `en`; code cells and
-untagged Markdown cells belong to both. `select_language` keeps one language. Headings take their anchor from
-the English heading in both languages, so a link or a switch of language keeps the section.
+untagged Markdown cells belong to both. `select_language` keeps one language, or joins both for the parallel
+edition. Headings take their anchor from the English heading in every edition, so a link or a switch of
+language keeps the section.
 """
 
 import json
@@ -15,25 +16,30 @@ from sphinx.transforms import SphinxTransform
 
 from .errors import BookError, cell_name
 from .markdown import headings, source_text, unique_slugs
+from .parallel import LANG, interleave, join
 
 LANGUAGES = ("zh", "en")
-SPHINX_LANGUAGE = {"zh": "zh_CN", "en": "en"}
-HTML_LANGUAGE = {"zh": "zh-CN", "en": "en"}
+EDITIONS = (*LANGUAGES, "both")  # the last one is the parallel edition
+# Of the page as a whole; in the parallel edition passages say their own, and the reader's choice replaces it.
+SPHINX_LANGUAGE = {"zh": "zh_CN", "en": "en", "both": "zh_CN"}
+HTML_LANGUAGE = {**LANG, "both": LANG["zh"]}
 ANCHORS = "attnbook_anchors"  # key of Sphinx's scratch data for the document that is being read
 
 
 def current_language() -> str:
-    """The language of this build: `$BOOK_LANG`, `zh` if it is not set."""
+    """The edition of this build: `$BOOK_LANG`, `zh` if it is not set."""
     language = os.environ.get("BOOK_LANG", "zh")
-    if language not in LANGUAGES:
-        raise BookError(f"BOOK_LANG: expected one of 'zh', 'en', found {language!r}")
+    if language not in EDITIONS:
+        raise BookError(f"BOOK_LANG: expected one of 'zh', 'en', 'both', found {language!r}")
     return language
 
 
 def pick(text: str, language: str) -> str:
-    """One side of a string that holds both languages as `中文 | English`; without ` | ` it is for both."""
-    zh, separator, en = text.partition(" | ")
-    return (en if language == "en" else zh).strip() if separator else text
+    """What an edition shows of `中文 | English`; a text without ` | ` is for all of them."""
+    zh, separator, en = (part.strip() for part in text.partition(" | "))
+    if not separator:
+        return text
+    return {"zh": zh, "en": en, "both": join(zh, en)}[language]
 
 
 def cell_language(cell: dict) -> str | None:
@@ -85,7 +91,7 @@ def language_pairs(cells: list[dict], notebook: str) -> list[tuple[int, int]]:
 
 
 def select_language(notebook: dict, language: str, name: str) -> tuple[dict, list[str]]:
-    """The cells of one language, and the anchors of all headings of the page (the same in both languages).
+    """The cells of one edition, and the anchors of all headings of the page (the same in all editions).
 
     `name` is the notebook's name in error messages.
     """
@@ -96,9 +102,13 @@ def select_language(notebook: dict, language: str, name: str) -> tuple[dict, lis
     kept = []
     for index, cell in enumerate(cells):
         own = cell_language(cell)
-        if own not in (None, language):
+        if own == "zh" and language == "both":
+            texts = (source_text(cell), source_text(cells[partner[index]]))
+            kept.append({**cell, "source": interleave(*texts, cell_name(name, index, cell))})
+        elif own in (None, language):
+            kept.append(cell)
+        else:
             continue
-        kept.append(cell)
         if cell["cell_type"] == "markdown":
             source = cells[partner[index]] if own == "zh" else cell
             english += [text for _, text in headings(source_text(source))]
@@ -106,7 +116,7 @@ def select_language(notebook: dict, language: str, name: str) -> tuple[dict, lis
 
 
 def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Event `source-read`: hand Sphinx the cells of this build's language."""
+    """Event `source-read`: hand Sphinx the cells of this build's edition."""
     path = Path(app.env.doc2path(docname))
     if path.suffix != ".ipynb":
         return

@@ -21,7 +21,7 @@ from sphinx.application import Sphinx
 
 from . import citations, exercises
 from .errors import BookError, cell_name
-from .language import select_language
+from .language import LANGUAGES, select_language
 from .markdown import parse, source_text
 from .repository import Repository, find_repository
 from .terms import terms_page
@@ -75,7 +75,7 @@ class Course:
 
 def write_all(app: Sphinx, error: Exception | None) -> None:
     """Event `build-finished`: write the notebooks of this build's language beside its pages."""
-    if error is not None or app.builder.format != "html":
+    if error is not None or app.builder.format != "html" or app.config.attnbook_language not in LANGUAGES:
         return
     docnames = [d for d in sorted(app.env.found_docs) if app.env.doc2path(d).endswith(".ipynb")]
     write_notebooks(

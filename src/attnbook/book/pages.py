@@ -10,15 +10,17 @@ from sphinx.config import Config
 
 from .about import about
 from .language import HTML_LANGUAGE, LANGUAGES
+from .parallel import join
 from .repository import Repository, find_repository
 from .strings import template_translator
 
 NAMES = {"zh": "中文", "en": "English"}
-LOCALE = {"zh": "zh_CN", "en": "en_GB"}  # as Open Graph writes it
+LOCALE = {"zh": "zh_CN", "en": "en_GB", "both": "zh_CN"}  # as Open Graph writes it
 PICTURE = {
     "zh": "一句中文和它的英文译文，中间的线是 Transformer 的注意力",
     "en": "A Chinese sentence and its translation, joined by the attention of a Transformer",
 }
+PICTURE["both"] = join(PICTURE["zh"], PICTURE["en"])
 LONGEST_DESCRIPTION = 200  # characters
 
 
@@ -48,14 +50,12 @@ def complete_context(app: Sphinx, pagename: str, templatename: str, context: dic
         if code in app.config.attnbook_editions
     ]
     page = {"editions": editions if len(editions) > 1 else [], "home": f"{root}../index.html"}
+    if "both" in app.config.attnbook_editions:
+        page["parallel"] = {"current": language == "both", "url": f"{root}../both/{pagename}.html"}
     if app.env.doc2path(pagename).endswith(".ipynb") and pagename in app.env.found_docs:
-        notebook = f"{Path(pagename).name}.ipynb"
-        page["notebook"] = f"{root}notebooks/{notebook}"
-        page["notebook_name"] = notebook
+        page["notebooks"] = notebook_links(app, root, Path(pagename).name)
         repository = find_repository(app.config)
-        if repository:
-            page["launches"] = launches(repository, app.config.html_theme_options, language, notebook)
-            page["repository"] = repository.url
+        page["repository"] = repository.url if repository else None
     context["attnbook"] = page
     context["about"] = about(Path(app.srcdir), find_repository(app.config))
     context["social"] = {
@@ -72,6 +72,22 @@ def description(doctree: nodes.document | None) -> str:
     paragraphs = doctree.findall(nodes.paragraph) if doctree else ()
     text = " ".join(next((paragraph.astext() for paragraph in paragraphs), "").split())
     return text if len(text) <= LONGEST_DESCRIPTION else f"{text[: LONGEST_DESCRIPTION - 1].rstrip()}…"
+
+
+def notebook_links(app: Sphinx, root: str, stem: str) -> list[dict[str, Any]]:
+    """Where the notebook of a page is, and what can run it; in both languages on a parallel page."""
+    language, repository = app.config.attnbook_language, find_repository(app.config)
+    links = []
+    for code in LANGUAGES if language == "both" else [language]:
+        if language == "both" and code not in app.config.attnbook_editions:
+            continue  # the parallel edition alone has no notebooks of its own
+        folder = f"{root}../{code}/" if language == "both" else root
+        link: dict[str, Any] = {"file": f"{stem}.ipynb", "url": f"{folder}notebooks/{stem}.ipynb"}
+        link["language"] = NAMES[code] if language == "both" else ""
+        hubs = app.config.html_theme_options
+        link["launches"] = launches(repository, hubs, code, link["file"]) if repository else []
+        links.append(link)
+    return links
 
 
 def launches(

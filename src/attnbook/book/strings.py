@@ -12,6 +12,8 @@ from sphinx.config import Config
 from sphinx.transforms import SphinxTransform
 
 from .language import pick
+from .notebooks import NOTES
+from .parallel import join
 
 ZH = {
     "Collapse Sidebar": "收起侧栏",
@@ -26,6 +28,7 @@ ZH = {
     "Print or save as PDF": "打印或存为 PDF",
     "Source code": "源代码",
     "Language": "语言",
+    "Both languages, passage by passage": "中英对照",
     "Show or hide the table of contents": "显示或隐藏目录",
     "Show or hide this page's contents": "显示或隐藏本页目录",
     "Main": "目录",
@@ -60,11 +63,13 @@ CODE_PROMPTS = {
 
 
 def configure(config: Config) -> None:
-    """Choose one language for everything that the configuration holds in both."""
+    """Choose what the edition shows of everything that the configuration holds in both languages."""
     language = config.attnbook_language
     for name in ("html_title", "project", "author", "copyright"):
         config[name] = pick(config[name], language)
     config.html_theme_options["search_bar_text"] = translate("Search...", language)
+    if language == "both":  # one of the few words that the theme translates by itself
+        config.html_theme_options["toc_title"] = join("目录", "Contents")
     for document in config.external_site_map.values():
         for subtree in document.subtrees:
             if subtree.caption:
@@ -79,7 +84,6 @@ class CellPrompts(SphinxTransform):
     default_priority = 400
 
     def apply(self, **kwargs: Any) -> None:
-        prompts = CODE_PROMPTS[self.config.attnbook_language]
         for cell in list(self.document.findall(nodes.container)):
             solution = "solution" in cell.get("cell_metadata", {}).get("tags", [])
             if solution and not self.config.attnbook_solutions:
@@ -90,12 +94,38 @@ class CellPrompts(SphinxTransform):
             kind = "output" if cell["hide_mode"] == "output" else "code"
             if solution:
                 kind = "solution"
-            cell["prompt_show"], cell["prompt_hide"] = prompts[kind]
+            cell["prompt_show"], cell["prompt_hide"] = prompts(kind, self.config.attnbook_language)
+
+
+class AdmonitionTitles(SphinxTransform):
+    """Names an admonition of the parallel edition in both languages; elsewhere the theme does it."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs: Any) -> None:
+        if self.config.attnbook_language != "both":
+            return
+        for box in list(self.document.findall(nodes.Admonition)):
+            if box.tagname in NOTES:
+                title = nodes.title("", join(*NOTES[box.tagname]))
+                box.replace_self(
+                    nodes.admonition("", title, *box.children, classes=[box.tagname, *box["classes"]])
+                )
+
+
+def prompts(kind: str, language: str) -> tuple[str, ...]:
+    """What opens and what closes a hidden cell."""
+    if language == "both":
+        return tuple(map(join, CODE_PROMPTS["zh"][kind], CODE_PROMPTS["en"][kind]))
+    return CODE_PROMPTS[language][kind]
 
 
 def translate(text: str, language: str, fallback: Callable[[str], str] = str) -> str:
     """`text` in the page's language; what `ZH` does not hold is left to `fallback`."""
-    return ZH[text] if language == "zh" and text in ZH else fallback(text)
+    if language == "en":
+        return fallback(text)
+    zh = ZH[text] if text in ZH else fallback(text)
+    return join(zh, text) if language == "both" and "%" not in text else zh
 
 
 def template_translator(language: str, fallback: Callable[[str], str]) -> dict[str, Any]:

@@ -84,21 +84,25 @@ def introductions(root: Path, docnames: frozenset[str], terms: tuple[Term, ...])
 
 
 def terms_page(root: Path, docname: str, docnames: Iterable[str], language: str) -> str:
-    """The glossary in Markdown: a list in the order of the language's own names."""
+    """The glossary in Markdown, in the order of the language's names; of the Chinese ones for `both`."""
+    own = "en" if language == "en" else "zh"
     terms = load_glossary(root / "glossary.yml")
     places = introductions(root, frozenset(docnames), tuple(terms))
     folder = Path(docname).parent
     lines = []
-    for term in sorted(terms, key=lambda term: sort_key(term, language)):
-        lines.append(f"- {_names(term, language)}\\")
-        lines.append(f"  {term.definition_zh if language == 'zh' else term.definition_en}")
+    for term in sorted(terms, key=lambda term: sort_key(term, own)):
+        lines.append(f"- {_names(term, own)}\\")
+        lines.append(f"  {term.definition_zh if own == 'zh' else term.definition_en}")
         if term in places:
             place = places[term]
             target = f"{os.path.relpath(place.docname, folder)}.ipynb#{place.anchor}"
-            if language == "zh":
+            if own == "zh":
                 lines[-1] += f"（[第 {place.chapter} 章]({target})）"
             else:
                 lines[-1] += f" ([chapter {place.chapter}]({target}))"
+        if language == "both":
+            lines[-1] += "\\"
+            lines.append(f'  <span lang="en">{term.definition_en}</span>')
     return "\n".join(lines)
 
 

@@ -49,6 +49,42 @@
   // The search page is for searching.
   addEventListener("DOMContentLoaded", () => document.querySelector(".bd-search-container input")?.select());
 
+  // Paper is light and shows every widget and figure. What is not there yet when the browser's own command prints stays
+  // a text; the button in the page's header waits for it.
+  const root = document.documentElement;
+  const PAPER = 665; // CSS pixels of an A4 page between its margins
+  let theme = null;
+  addEventListener("beforeprint", () => {
+    theme ??= root.dataset.theme;
+    root.dataset.theme = "light";
+    const width = document.querySelector(".bd-article")?.clientWidth || PAPER;
+    root.style.setProperty("--attnbook-paper", Math.min(1, PAPER / width).toFixed(3));
+    // What scrolls on the screen and is wider than paper is printed smaller.
+    for (const box of document.querySelectorAll(`:is(${SCROLLING}, .anb-scroll)`)) {
+      const room = box.closest(".anb") ? box.clientWidth : PAPER;
+      box.style.setProperty("--attnbook-fit", Math.min(1, room / (box.scrollWidth || room)).toFixed(3));
+    }
+    dispatchEvent(new Event("attnbook-show-all"));
+  });
+  addEventListener("afterprint", () => {
+    if (theme !== null) root.dataset.theme = theme;
+    theme = null;
+  });
+  const LOADING =
+    '.attnbook-widget:is([data-state="waiting"], [data-state="loading"]), .attnbook-figure:not([data-state])';
+  const PATIENCE = 20; // seconds
+  const print = async () => {
+    dispatchEvent(new Event("attnbook-show-all"));
+    for (let waited = 0; waited < PATIENCE; waited += 0.1) {
+      if (![...document.querySelectorAll(LOADING)].some(place => !place.closest("details:not([open])"))) break;
+      await new Promise(done => setTimeout(done, 100));
+    }
+    window.print();
+  };
+  addEventListener("DOMContentLoaded", () => {
+    for (const button of document.querySelectorAll(".attnbook-print")) button.addEventListener("click", print);
+  });
+
   // Search results on file:// come without excerpts: a page may not fetch its neighbours there.
   if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined")
     DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;

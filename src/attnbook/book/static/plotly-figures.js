@@ -101,6 +101,12 @@
       {rootMargin: "600px"},
     );
     for (const place of document.querySelectorAll(".attnbook-figure")) observer.observe(place);
+    addEventListener("attnbook-show-all", () => {
+      for (const place of document.querySelectorAll(".attnbook-figure:not([data-state])")) {
+        observer.unobserve(place);
+        if (!place.closest("details:not([open])")) draw(place);
+      }
+    });
     new MutationObserver(() => {
       for (const target of drawn) globalThis.Plotly.relayout(target, {template: template()});
     }).observe(document.documentElement, {attributes: true, attributeFilter: ["data-theme"]});

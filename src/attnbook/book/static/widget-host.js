@@ -314,7 +314,9 @@
       for (const record of records) record.addedNodes.forEach(watch);
     }).observe(document.body, {childList: true, subtree: true});
     // Paper shows every widget, wherever the reader has been.
-    addEventListener("beforeprint", () => document.querySelectorAll(WAITING).forEach(mount));
+    addEventListener("attnbook-show-all", () => {
+      for (const place of document.querySelectorAll(WAITING)) if (!place.closest("details:not([open])")) mount(place);
+    });
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
