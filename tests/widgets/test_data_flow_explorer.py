@@ -549,9 +549,14 @@ def test_language_and_theme_are_followed(mount):
 def test_export_and_clean_up(mount):
     shown = ready(mount(explorer(block="decoder.0.cross_attention"), lang="en"))
     svg = shown.svg()
-    ElementTree.fromstring(svg)
+    saved = ElementTree.fromstring(svg)
     assert "Masked self-attention" in svg
     assert "memory → K, V" in svg
+    # Code stays in its box, which scrolls on the page, and in its font.
+    boxes = list(saved.iterfind("{http://www.w3.org/2000/svg}svg"))
+    code = [text for box in boxes for text in box.iter("{http://www.w3.org/2000/svg}text")]
+    assert any("def " in text.text for text in code)
+    assert all("monospace" in text.get("font-family") for text in code)
     shown.js("cleanup()")
     assert shown.js("return model.listening()") == 0
     assert shown.root.inner_html() == ""

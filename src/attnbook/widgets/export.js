@@ -10,12 +10,15 @@ export function exportSvg(ui) {
     h("text", {x: pad, y: 26, "font-size": 16, "font-weight": 650, fill: style.color}, ui.t(ui.title)),
     h("text", {x: W - pad, y: H - 9, "font-size": 10.5, "text-anchor": "end", fill: style.getPropertyValue("--dim")}, "attnbook · CC BY 4.0"));
   const dx = pad - box.left, dy = head + 6 - box.top;
-  const put = (tag, props, ...children) => out.append(h(tag, props, ...children));
+  let into = out;
+  const put = (tag, props, ...children) => into.append(h(tag, props, ...children));
   function write(s, rect, css) {
     const size = parseFloat(css.fontSize);
-    if (!size || !s.trim() || !rect.width) return;
+    s = css.whiteSpace.startsWith("pre") ? s.trimEnd() : s.trim();  // what takes no room on the screen
+    if (!size || !s || !rect.width) return;
     const x = rect.left + dx, y = rect.top + dy, props = {"font-size": size, "font-weight": css.fontWeight, fill: css.color, "xml:space": "preserve"};
     if (css.fontStyle !== "normal") props["font-style"] = css.fontStyle;
+    if (css.fontFamily !== style.fontFamily) props["font-family"] = css.fontFamily.replaceAll('"', "'");
     if (css.writingMode.startsWith("vertical")) {
       const cx = x + rect.width / 2;
       if (/^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Extended_Pictographic}]+$/u.test(s)) [...s].forEach((ch, i, all) => put("text", {...props, x: cx, y: y + (rect.height * (i + 0.85)) / all.length, "text-anchor": "middle"}, ch));
@@ -61,7 +64,7 @@ export function exportSvg(ui) {
       const g = h("g", {transform: `translate(${x},${y})`}), view = node.viewBox.baseVal;
       if (view?.width) g.setAttribute("transform", `translate(${x},${y}) scale(${r.width / view.width}) translate(${-view.x},${-view.y})`);
       g.append(...[...node.children].map(copy).filter(Boolean));
-      return out.append(g);
+      return into.append(g);
     }
     if (css.display !== "contents" && r.width) {
       const rx = Math.min(parseFloat(css.borderRadius) || 0, r.height / 2), off = node.classList.contains("anb-off");
@@ -76,7 +79,11 @@ export function exportSvg(ui) {
     if (node.tagName === "CANVAS") return put("image", {x, y, width: r.width, height: r.height, href: node.toDataURL(), preserveAspectRatio: "none", style: "image-rendering:pixelated"});
     if (node.tagName === "INPUT") return /number|text/.test(node.type) ? write(node.value.replace("-", "−"), r, css) : undefined;
     if (node.tagName === "SELECT") return write(node.selectedOptions[0]?.textContent ?? "", r, css);
+    // A box that scrolls (code, say) shows what it shows now; a wide matrix comes whole.
+    const around = into, scrolls = css.overflowX !== "visible" && css.textOverflow !== "ellipsis" && (node.scrollWidth > node.clientWidth + 1 || node.scrollHeight > node.clientHeight + 1);
+    if (scrolls && r.width && !node.querySelector(".anb-g")) around.append(into = h("svg", {x, y, width: r.width, height: r.height, viewBox: `${x} ${y} ${r.width} ${r.height}`}));
     for (const child of node.childNodes) { if (child.nodeType === 3) lines(child, css); else if (child.nodeType === 1) walk(child); }
+    into = around;
   }
   walk(ui.figure);
   return new XMLSerializer().serializeToString(out);
