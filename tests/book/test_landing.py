@@ -76,6 +76,14 @@ def test_head_and_foot(site):
     assert [int.from_bytes(size[:4]), int.from_bytes(size[4:])] == [1200, 630]
 
 
+def test_the_parallel_edition_is_offered_where_it_is_built(site, tmp_path):
+    assert "both/" not in (site / "index.html").read_text(encoding="utf-8")
+    (tmp_path / "both").mkdir()
+    landing.write_landing(tmp_path, ROOT, TITLE, LANGUAGES, ABOUT)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert text.count('<a href="both/chapters/00-preface.html">') == 2
+
+
 def test_without_a_repository_the_page_names_no_address(tmp_path):
     landing.write_landing(tmp_path, ROOT, TITLE, LANGUAGES, About("1.2.3", "", None))
     text = (tmp_path / "index.html").read_text(encoding="utf-8")

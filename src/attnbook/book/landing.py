@@ -171,6 +171,7 @@ def write_landing(site: Path, root: Path, title: str, languages: tuple[str, ...]
         about=about,
         base="",
         live=live_translator(site / "_static"),
+        parallel=(site / "both").is_dir(),
         megabytes=round(find_checkpoint(CHECKPOINT).stat().st_size / 1e6),
         picture=picture(translator, SENTENCE),
         sentence=SENTENCE,
