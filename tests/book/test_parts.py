@@ -71,7 +71,7 @@ class TestRepository:
         repository = Repository("Some", "course")
 
         def offered(**hubs):
-            return [label for label, _ in launches(repository, {"launch_buttons": hubs}, "zh", "x.ipynb")]
+            return [label for label, _ in launches(repository, hubs, "zh", "x.ipynb")]
 
         assert offered() == ["Open in Colab"]
         assert offered(binderhub_url="https://b", jupyterhub_url="") == ["Open in Colab", "Open in Binder"]

@@ -62,6 +62,8 @@ def configure(app: Sphinx, config: Config) -> None:
     config.html_static_path.append(str(HERE / "static"))
     config.templates_path.insert(0, str(HERE / "templates"))
     pages.configure(config)
+    # The page's menu is ours; the theme would make links of its own, and stop where there is no repository.
+    config.attnbook_hubs = config.html_theme_options.pop("launch_buttons", {})
     strings.configure(config)
     search.configure(app, config)
     citations.configure(config)
@@ -81,6 +83,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         "comments_config", {}, "html"
     )  # Jupyter Book sets it for an extension that we leave out
     app.add_config_value("attnbook_notebooks_branch", "notebooks", "html")
+    app.add_config_value("attnbook_hubs", {}, "html")  # where notebooks run besides Colab
     app.add_config_value(
         "attnbook_solutions", True, "env"
     )  # False: a teacher publishes the book without them

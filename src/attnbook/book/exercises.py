@@ -45,7 +45,7 @@ def fill(notebook: dict, path: Path, paths: Iterable[Path]) -> dict:
 
 
 def _of_chapter(path: Path) -> list[dict]:
-    """A pair of cells with the exercises of a chapter; none if it has none."""
+    """The exercises of a chapter as cells: pairs with what is said, shared ones with stub and room."""
     file, chapter = path.name, json.loads(path.read_text(encoding="utf-8"))
     cells = chapter["cells"]
     if not any("exercise" in cell["metadata"].get("tags", []) for cell in cells):
@@ -54,8 +54,17 @@ def _of_chapter(path: Path) -> list[dict]:
     prose = {language: select_language(chapter, language, file)[0]["cells"] for language in LANGUAGES}
     titles = {language: _headings(prose[language]) for language in LANGUAGES}
     anchors = dict(zip(titles["en"], select_language(chapter, "en", file)[1], strict=False))
-    texts = {language: [f"## {titles[language][0]}"] for language in LANGUAGES}
     chapter_number = file.split("-")[0].lstrip("0")
+    made: list[dict] = []
+
+    def add(text: str, *tags: str) -> None:
+        identifier = f"exercises-{path.stem[:30]}-{len(made)}"
+        made.append(
+            {"cell_type": "markdown", "id": identifier, "metadata": {"tags": [*tags]}, "source": text}
+        )
+
+    for language in LANGUAGES:
+        add(f"## {titles[language][0]}", language)
     for index, cell in enumerate(cells):
         if "exercise" not in cell["metadata"].get("tags", []):
             continue
@@ -66,27 +75,16 @@ def _of_chapter(path: Path) -> list[dict]:
                 f"{cell_name(file, index, cell)}: expected a pair of cells before this exercise, "
                 "with the headings “### 练习 1：…” and “### Exercise 1: …”"
             )
-        anchor = anchors[found[1][0].removeprefix("### ")]
-        stub = re.split(r"^check\(", source_text(cell), flags=re.M)[0].rstrip()
         for language, match in zip(LANGUAGES, found, strict=True):
             title = match[2][0].upper() + match[2][1:]
             statement = match.string[match.end() :].strip().replace("](#", f"]({file}#")
-            texts[language] += [
-                f"### {chapter_number}.{match[1]} {title}",
-                statement,
-                f"```python\n{stub}\n```",
-                _ROOM,
-                f"[{_LINK[language].format(chapter_number)}]({file}#{anchor})",
-            ]
-    return [
-        {
-            "cell_type": "markdown",
-            "id": f"{language}-{path.stem}"[:64],
-            "metadata": {"tags": [language]},
-            "source": "\n\n".join(texts[language]),
-        }
-        for language in LANGUAGES
-    ]
+            add(f"### {chapter_number}.{match[1]} {title}\n\n{statement}", language)
+        stub = re.split(r"^check\(", source_text(cell), flags=re.M)[0].rstrip()
+        add(f"```python\n{stub}\n```\n\n{_ROOM}")
+        anchor = anchors[found[1][0].removeprefix("### ")]
+        for language in LANGUAGES:
+            add(f"[{_LINK[language].format(chapter_number)}]({file}#{anchor})", language)
+    return made
 
 
 def _headings(cells: list[dict]) -> list[str]:

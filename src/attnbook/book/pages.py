@@ -84,20 +84,19 @@ def notebook_links(app: Sphinx, root: str, stem: str) -> list[dict[str, Any]]:
         folder = f"{root}../{code}/" if language == "both" else root
         link: dict[str, Any] = {"file": f"{stem}.ipynb", "url": f"{folder}notebooks/{stem}.ipynb"}
         link["language"] = NAMES[code] if language == "both" else ""
-        hubs = app.config.html_theme_options
+        hubs = app.config.attnbook_hubs
         link["launches"] = launches(repository, hubs, code, link["file"]) if repository else []
         links.append(link)
     return links
 
 
 def launches(
-    repository: Repository, theme_options: dict[str, Any], language: str, notebook: str
+    repository: Repository, hubs: dict[str, str], language: str, notebook: str
 ) -> list[tuple[str, str]]:
     """Label and address of everything that can run one language's notebook.
 
     Colab always; Binder and a school's JupyterHub if `launch_buttons` of `_config.yml` says where they are.
     """
-    hubs = theme_options.get("launch_buttons", {})
     found = [("Open in Colab", repository.colab(language, notebook))]
     if hubs.get("binderhub_url"):
         found.append(("Open in Binder", repository.binder(hubs["binderhub_url"], language, notebook)))
