@@ -19,8 +19,21 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-# What tells a notebook that it is in Colab.
-STARTUP = "import sys, types\nsys.modules['google.colab'] = types.ModuleType('google.colab')\n"
+# What tells a notebook that it is in Colab, and what anywidget asks there to have widgets shown.
+STARTUP = """
+def pretend():
+    import sys, types
+
+    output = types.ModuleType("google.colab.output")
+    output._widgets = types.SimpleNamespace(_installed_url=None)
+    output.enable_custom_widget_manager = lambda: setattr(output._widgets, "_installed_url", "manager")
+    sys.modules.update({"google.colab": types.ModuleType("google.colab"), "google.colab.output": output})
+
+pretend()
+del pretend
+"""
+STATE = "application/vnd.jupyter.widget-state+json"
+VIEW = "application/vnd.jupyter.widget-view+json"
 SECONDS = 300  # for one cell; a whole chapter takes at most 60 on a free core
 
 
@@ -52,20 +65,27 @@ def run(path: Path, home: Path) -> list[str]:
         client.execute(env=environment)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         return [str(error)]
-    said = [
-        output.text.strip()
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if output.get("name") == "stderr"
-    ]
-    state = notebook.metadata.get("widgets", {}).get("application/vnd.jupyter.widget-state+json", {})
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    said = [output.text.strip() for output in outputs if output.get("name") == "stderr"]
+    widgets = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
     inside = [
         f"{output['ename']}: {output['evalue']}"
-        for widget in state.get("state", {}).values()
+        for widget in widgets.values()
         for output in widget["state"].get("outputs", [])
         if output["output_type"] == "error"
     ]
-    return said + inside
+    return said + inside + [text for output in outputs for text in not_shown(output, widgets)]
+
+
+def not_shown(output: dict, widgets: dict) -> list[str]:
+    """Why Colab would not show one of our widgets: it prefers HTML, and needs the manager's address."""
+    data = output.get("data", {})
+    if VIEW not in data or "_esm" not in widgets[data[VIEW]["model_id"]]["state"]:
+        return []
+    wrong = [f"a widget brings {kind}" for kind in data if kind == "text/html"]
+    if output["metadata"].get(VIEW, {}).get("colab", {}).get("custom_widget_manager", {}).get("url") is None:
+        wrong.append("a widget does not ask for the manager of custom widgets")
+    return wrong
 
 
 def main() -> int:
