@@ -1,4 +1,7 @@
-"""The built site, page by page, from disk with the network cut. Needs `make book` and Chromium."""
+"""The built site, page by page: from disk with the network cut, and from a server with a strict policy.
+
+Needs `make book` and Chromium.
+"""
 
 import hashlib
 import os
@@ -6,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from sitecheck import own_script_bytes, saved_errors, visit
+from sitecheck import own_script_bytes, policy, saved_errors, served, visit
 from weight import BUDGETS, LANGUAGE_RATIO, weigh
 
 SITE = Path(os.environ.get("SITE", Path(__file__).parents[2] / "build" / "site")).resolve()
@@ -75,11 +78,18 @@ def test_the_readme_shows_the_budgets(name):
     assert [int(number) * {"kB": 1, "MB": 1000}[unit] for number, unit in shown] == list(BUDGETS.values())
 
 
+@pytest.fixture(scope="module")
+def home():
+    with served(SITE, policy()) as address:
+        yield address
+
+
 @pytest.mark.parametrize(("width", "theme"), LOOKS)
 @pytest.mark.parametrize("name", PAGES)
-def test_page(chromium, name, width, theme):
-    with visit(chromium, width, theme) as page:
-        page.open(SITE / name)
+def test_page(chromium, home, name, width, theme):
+    """A wide light page comes from disk, a narrow dark one from a server with a strict policy."""
+    with visit(chromium, width, theme, home="file:" if theme == "light" else home) as page:
+        page.go((SITE / name).as_uri() if theme == "light" else f"{home}{name}")
         page.show_all()
         assert page.problems == []
         assert set(page.states(".attnbook-widget")) <= {"mounted"}
