@@ -125,10 +125,13 @@ def address(process: subprocess.Popen, folder: Path) -> str:
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline and process.poll() is None:
         for file in (folder / "runtime").glob("jpserver-*.json"):
-            about = json.loads(file.read_text())
-            url = f"{about['url']}lab/tree/widgets.ipynb?token={about['token']}"
-            with urllib.request.urlopen(url, timeout=30) as answer:
-                assert answer.status == 200
+            try:
+                about = json.loads(file.read_text())
+                url = f"{about['url']}lab/tree/widgets.ipynb?token={about['token']}"
+                with urllib.request.urlopen(url, timeout=30) as answer:
+                    assert answer.status == 200
+            except (OSError, ValueError):  # the file is there a little before the server listens
+                continue
             return url
         time.sleep(0.1)
     pytest.fail(f"JupyterLab did not start:\n{(folder / 'log').read_text()}")

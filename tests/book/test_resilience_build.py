@@ -192,7 +192,7 @@ def test_a_build_that_is_stopped_leaves_no_process(root, how):
         said = process.communicate()[1]
     assert psutil.wait_procs(editions, timeout=20)[1] == []
     if how == signal.SIGINT:
-        assert process.returncode == 130
+        assert process.returncode == 130, said
         assert said == f"\nInterrupted; {root / 'build' / 'site'} is as it was.\n"
         assert site_of(root) == "old"
     assert (root / "build" / "site" / "index.html").read_text() == "old"
