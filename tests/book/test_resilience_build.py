@@ -185,9 +185,10 @@ def test_a_build_that_is_stopped_leaves_no_process(root, how):
     with subprocess.Popen(command, **pipes, text=True) as process:
         assert process.stdout.readline() == "building zh, en, both ...\n"
         editions = []
-        while len(editions) < 3:
+        while len(editions) < 3 or not all("--edition" in edition.cmdline() for edition in editions):
             assert process.poll() is None
             editions = psutil.Process(process.pid).children()
+        time.sleep(0.2)  # the third has begun: the build waits for what they say
         process.send_signal(how)
         said = process.communicate()[1]
     assert psutil.wait_procs(editions, timeout=20)[1] == []
