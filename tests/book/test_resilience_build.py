@@ -191,7 +191,7 @@ def test_a_build_that_is_stopped_leaves_no_process(root, how):
         time.sleep(0.2)  # the third has begun: the build waits for what they say
         process.send_signal(how)
         said = process.communicate()[1]
-    assert psutil.wait_procs(editions, timeout=20)[1] == []
+    assert psutil.wait_procs(editions, timeout=90)[1] == []  # on a busy machine they take long to begin
     if how == signal.SIGINT:
         assert process.returncode == 130, said
         assert said == f"\nInterrupted; {root / 'build' / 'site'} is as it was.\n"
