@@ -81,7 +81,7 @@ const CSS_LIVE = `
 .anb .lt-bar{height:13px;border-radius:3px;background:var(--w);min-width:1px}
 .anb .lt-pc{font-variant-numeric:tabular-nums;text-align:end}
 .anb .lt-kinds{display:flex;flex-wrap:wrap;gap:8px 16px;align-items:end;margin:0 0 8px}
-.anb .lt-old{opacity:.45}
+.anb .lt-old{filter:grayscale(1)}
 `;
 
 function render({model, el}) {
