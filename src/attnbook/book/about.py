@@ -3,6 +3,7 @@
 import os
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def about(root: Path, repository: Repository | None) -> About:
     return About(version("attnbook"), os.environ.get("GITHUB_SHA") or _head(root), repository)
 
 
+@cache  # every page asks, and a build is made from one commit
 def _head(root: Path) -> str:
     try:
         command = ["git", "-C", str(root), "rev-parse", "HEAD"]

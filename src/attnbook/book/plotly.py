@@ -2,13 +2,14 @@
 
 import base64
 import html
-import json
 import re
 from typing import Any
 
 import numpy as np
 from docutils import nodes
 from sphinx.application import Sphinx
+
+from .widgets import alternative, data_script
 
 MIME_TYPE = "application/vnd.plotly.v1+json"
 SCRIPT = "plotly-figures.js"
@@ -34,17 +35,11 @@ def figure_html(figure: dict) -> str:
     layout = {key: value for key, value in figure.get("layout", {}).items() if key != "template"}
     height = layout.get("height", 400)
     title = _text(layout)
-    body = json.dumps({"data": figure["data"], "layout": layout}, ensure_ascii=False, separators=(",", ":"))
-    body = body.replace("</", "<\\/").replace("<!--", "<\\!--")
     label = f' aria-label="{html.escape(title)}"' if title else ""
-    words = "".join(
-        f'<p class="attnbook-lang" lang="{language}">{html.escape(text)}</p>'
-        for language, text in describe(figure).items()
-    )
     return (
         f'<div {_CLASS} role="figure"{label} style="min-height:{int(height)}px">'
-        f'<div class="attnbook-alternative">{words}</div>'
-        f'<script type="application/json">{body}</script></div>'
+        f"{alternative(describe(figure))}"
+        f"{data_script('application/json', {'data': figure['data'], 'layout': layout})}</div>"
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from .errors import BookError
+from .language import LANGUAGES
 
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -63,9 +64,14 @@ def write_assets(state: dict[str, dict], folder: Path) -> None:
 
 def state_script(state: dict[str, dict]) -> str:
     """The element in which the host finds the models' state."""
-    text = json.dumps({"state": state}, ensure_ascii=False, separators=(",", ":"))
+    return data_script(STATE, {"state": state})
+
+
+def data_script(kind: str, value: Any) -> str:
+    """A value as JSON in an element that runs nothing, whatever its texts hold."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     text = text.replace("</", "<\\/").replace("<!--", "<\\!--")
-    return f'<script type="{STATE}">{text}</script>'
+    return f'<script type="{kind}">{text}</script>'
 
 
 def _is_state(script: Any) -> bool:
@@ -150,13 +156,17 @@ def store(model: dict) -> dict[str, str]:
 
 def placeholder(identifier: str, state: dict[str, dict]) -> str:
     """The element that the host mounts into, with the text alternative for a page without scripts."""
-    text = state[identifier]["state"].get("alternative") or {}
-    words = "".join(
-        f'<p class="attnbook-lang" lang="{language}">{html.escape(text[language])}</p>'
-        for language in ("zh", "en")
-        if text.get(language)
-    )
     return (
         f'<div class="attnbook-widget" data-model="{html.escape(identifier)}" data-state="waiting">'
-        f'<div class="attnbook-alternative">{words}</div></div>'
+        f"{alternative(state[identifier]['state'].get('alternative') or {})}</div>"
     )
+
+
+def alternative(texts: dict[str, str]) -> str:
+    """What stands where a widget or a figure is not (yet): a text for each language."""
+    words = "".join(
+        f'<p class="attnbook-lang" lang="{language}">{html.escape(texts[language])}</p>'
+        for language in LANGUAGES
+        if texts.get(language)
+    )
+    return f'<div class="attnbook-alternative">{words}</div>'
