@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from encoder_decoder import assert_future_is_invisible, assert_padding_is_invisible, distance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -22,10 +23,6 @@ SRC_VOCAB, TGT_VOCAB = 13, 11
 
 SOURCE_WORDS = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])  # (batch, source)
 TARGET_WORDS = torch.tensor([[True] * 5, [True] * 2 + [False] * 3])  # (batch, target)
-
-
-def distance(a, b):
-    return (a - b).abs().max().item()
 
 
 def relative(a, b):
@@ -188,11 +185,7 @@ sentences = st.lists(ids, min_size=1, max_size=8)
 def test_future_tokens_do_not_change_the_past(position, norm_first, src, tgt, data):
     model = small(position, norm_first)
     cut = data.draw(st.integers(1, len(tgt)))
-    other = tgt[:cut] + data.draw(st.lists(ids, max_size=4))
-    with torch.no_grad():
-        logits = model(torch.tensor([src]), torch.tensor([tgt]))
-        changed = model(torch.tensor([src]), torch.tensor([other]))
-    assert distance(logits[:, :cut], changed[:, :cut]) <= 1e-12
+    assert_future_is_invisible(model, src, tgt, cut, data.draw(st.lists(ids, max_size=4)))
 
 
 def test_a_token_does_change_its_own_prediction_and_the_source_changes_all():
@@ -211,18 +204,7 @@ def test_a_token_does_change_its_own_prediction_and_the_source_changes_all():
 def test_padding_is_invisible_and_a_batch_equals_its_members(position, norm_first, sources, data):
     model = small(position, norm_first)
     targets = [data.draw(sentences) for _ in sources]
-    more = data.draw(st.integers(0, 4))
-    src = pad(sources, max(map(len, sources)) + more)
-    tgt = pad(targets, max(map(len, targets)) + more)
-    with torch.no_grad():
-        logits = model(src, tgt)
-        for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            alone = model(torch.tensor([source]), torch.tensor([target]))[0]
-            assert distance(logits[i, : len(target)], alone) <= 1e-12
-
-
-def pad(lists, length):
-    return torch.tensor([row + [0] * (length - len(row)) for row in lists])
+    assert_padding_is_invisible(model, sources, targets, data.draw(st.integers(0, 4)))
 
 
 def test_padding_inside_or_before_a_source_is_hidden_too():
