@@ -178,7 +178,7 @@ def test_without_scripts_there_are_text_formulas_figures_and_links(chromium, sit
         assert page.page.locator(".dropdown-menu a[download]").is_visible()
         page.page.locator("footer").last.click()  # which closes it
         page.page.locator(".prev-next-footer a:visible").last.click()
-        assert page.page.url == (site / language / SECOND).as_uri()
+        page.page.wait_for_url((site / language / SECOND).as_uri())  # loaded, styles included
         shown = page.page.locator(".attnbook-figure p:visible").all_inner_texts()
         sentence = {
             "zh": ["图：sin；scatter：3 个点，从 (0, 1) 到 (2, 2)，最小 1，最大 3。"],
@@ -187,7 +187,7 @@ def test_without_scripts_there_are_text_formulas_figures_and_links(chromium, sit
         assert shown == sentence[language]
         other = {"zh": "en", "en": "zh"}[language]
         page.page.locator(f'.attnbook-languages a[hreflang^="{other}"]').click()
-        assert page.page.url == (site / other / SECOND).as_uri()
+        page.page.wait_for_url((site / other / SECOND).as_uri())
 
 
 # ---------------------------------------------------------------------- files that are gone
