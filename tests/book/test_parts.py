@@ -5,6 +5,8 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
+import time
 import types
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -234,17 +236,66 @@ class TestExecution:
     def test_a_failing_cell_is_named(self, tmp_path):
         notebook = self.notebook("a = 1", "1 / 0", "a")
         with pytest.raises(BookError, match=r"^chapters/x.ipynb, cell 3 \(id c2\) failed: ZeroDivisionError"):
-            execution.run(notebook, "chapters/x.ipynb", tmp_path, timeout=60)
+            execution.Run(notebook, "chapters/x.ipynb", tmp_path, timeout=60).execute()
 
     def test_a_cell_that_takes_too_long_is_named(self, tmp_path):
         notebook = self.notebook("a = 1", "import time; time.sleep(60)")
         with pytest.raises(BookError, match=r"^x.ipynb, cell 3 \(id c2\) failed: .*timed out"):
-            execution.run(notebook, "x.ipynb", tmp_path, timeout=3)
+            execution.Run(notebook, "x.ipynb", tmp_path, timeout=3).execute()
 
     def test_a_kernel_that_dies_is_named(self, tmp_path):
         notebook = self.notebook("a = 1", "import os; os._exit(1)")
         with pytest.raises(BookError, match=r"^x.ipynb, cell 3 \(id c2\) failed: Kernel died"):
-            execution.run(notebook, "x.ipynb", tmp_path, timeout=60)
+            execution.Run(notebook, "x.ipynb", tmp_path, timeout=60).execute()
+
+    def written(self, folder, *notebooks):
+        (folder / "chapters").mkdir()
+        paths = [folder / "chapters" / f"{i}.ipynb" for i in range(len(notebooks))]
+        for path, notebook in zip(paths, notebooks, strict=True):
+            nbformat.write(notebook, path)
+        return paths
+
+    def test_notebooks_run_at_the_same_time(self, tmp_path, monkeypatch):
+        """Each waits for the other's file: one after the other, the first would wait too long."""
+        monkeypatch.setattr(execution.os, "cpu_count", lambda: 2)
+        meet = """
+        import pathlib, time
+        pathlib.Path("{0}").touch()
+        while not pathlib.Path("{1}").exists(): time.sleep(0.1)
+        """
+        sources = [textwrap.dedent(meet.format(*names)) for names in (("a", "b"), ("b", "a"))]
+        paths = self.written(tmp_path, *map(self.notebook, sources))
+        seconds = execution.execute(paths, tmp_path, tmp_path / "cache", 90, lambda _: None)
+        assert set(seconds) == {"chapters/0.ipynb", "chapters/1.ipynb"}
+
+    @pytest.mark.parametrize("how", ["a failure", "Ctrl-C"])
+    def test_when_one_stops_the_build_the_others_are_stopped(self, tmp_path, monkeypatch, how):
+        monkeypatch.setattr(execution.os, "cpu_count", lambda: 2)
+        sleep = "import pathlib, time; pathlib.Path('begun').touch(); time.sleep(3600)"
+        wait = """
+        import pathlib, time
+        while not pathlib.Path("begun").exists(): time.sleep(0.1)
+        raise ValueError("stop")
+        """
+        second = sleep if how == "Ctrl-C" else textwrap.dedent(wait)
+        third = "import pathlib; pathlib.Path('third').touch()"
+        paths = self.written(tmp_path, *map(self.notebook, (sleep, second, third)))
+        if how == "Ctrl-C":
+
+            def interrupted(futures):
+                while not (tmp_path / "chapters" / "begun").exists():
+                    time.sleep(0.1)
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(execution, "as_completed", interrupted)
+        expected = {
+            "a failure": (BookError, "1.ipynb, cell 2 .*ValueError: stop"),
+            "Ctrl-C": (KeyboardInterrupt, None),
+        }
+        error, message = expected[how]
+        with pytest.raises(error, match=message):
+            execution.execute(paths, tmp_path, tmp_path / "cache", 3600, lambda _: None)
+        assert not (tmp_path / "chapters" / "third").exists()
 
     def test_nothing_is_executed_twice(self, tmp_path):
         (tmp_path / "chapters").mkdir()

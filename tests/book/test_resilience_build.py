@@ -72,9 +72,9 @@ def write_index(site, *rest, **named) -> None:
     (site / "index.html").write_text("new")
 
 
-def answer(notebook, name, cwd, timeout) -> None:
+def answer(run) -> None:
     """In place of a kernel."""
-    for cell in notebook.cells:
+    for cell in run.notebook.cells:
         if cell.cell_type == "code":
             cell.update(execution_count=1, outputs=[])
 
@@ -85,7 +85,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(build, "run_editions", write_editions)
     monkeypatch.setattr(build.sharing, "share", lambda *_: None)
     monkeypatch.setattr(build.landing, "write_landing", write_index)
-    monkeypatch.setattr(execution, "run", answer)
+    monkeypatch.setattr(execution.Run, "execute", answer)
     monkeypatch.setattr(execution, "fingerprint", lambda: "one")
     return monkeypatch
 
@@ -120,7 +120,7 @@ def old_site_moved(here):
 
 
 MOMENTS = {
-    "while a notebook runs": (execution, "run", lambda here: lambda *_, **__: here()),
+    "while a notebook runs": (execution.Run, "execute", lambda here: lambda _: here()),
     "between the record of outputs and the outputs": (
         Path,
         "write_text",
@@ -197,6 +197,25 @@ def test_a_build_that_is_stopped_leaves_no_process(root, how):
         assert said == f"\nInterrupted; {root / 'build' / 'site'} is as it was.\n"
         assert site_of(root) == "old"
     assert (root / "build" / "site" / "index.html").read_text() == "old"
+
+
+def test_an_interrupted_notebook_leaves_no_kernel(root):
+    notebook = root / "chapters" / "one.ipynb"
+    sleep = "import pathlib, time; pathlib.Path('begun').touch(); time.sleep(3600)"
+    notebook.write_text(notebook.read_text(encoding="utf-8").replace("6 * 7", sleep), encoding="utf-8")
+    command = [sys.executable, "-m", "attnbook.book", "--root", root]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        while not (root / "chapters" / "begun").exists():
+            assert process.poll() is None
+            time.sleep(0.1)
+        kernels = psutil.Process(process.pid).children()
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+    assert kernels
+    assert psutil.wait_procs(kernels, timeout=20)[1] == []
+    assert process.returncode == 130, said
+    assert said == f"\nInterrupted; {root / 'build' / 'site'} is as it was.\n"
+    assert site_of(root) == "old"
 
 
 # ---------------------------------------------------------------------- doubled

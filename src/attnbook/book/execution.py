@@ -1,4 +1,4 @@
-"""Runs notebooks, each once for both languages, and says which cell failed.
+"""Runs notebooks, each once for all editions and several at a time, and says which cell failed.
 
 Outputs are kept by jupyter-cache, keyed by the code cells. They also depend on the package: so each state of
 `src/attnbook` (without the book's own code) and of the libraries that make outputs has its own cache folder.
@@ -11,6 +11,8 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -34,6 +36,7 @@ PACKAGE = Path(__file__).parents[1]
 LIBRARIES = ("torch", "numpy", "anywidget", "ipywidgets", "plotly")
 DATABASE_ERRORS = (SQLAlchemyError, RuntimeError)  # the latter is what jupyter-cache makes of most of them
 KEPT_FOLDERS = 2  # states of the package whose outputs are kept
+AT_ONCE = 4  # notebooks; each takes a core and up to a gigabyte
 logger = logging.getLogger(__name__)
 
 
@@ -96,7 +99,7 @@ def run_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> No
 
 def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=print) -> dict[str, float]:
     """Execute every notebook that is not in the cache; seconds by name. `BookError` names a failing cell."""
-    seconds = {}
+    waiting = {}
     with alone(folder.parent, say):
         cache = open_cache(folder)
         for path in paths:
@@ -106,13 +109,42 @@ def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=p
             if is_cached(cache, notebook) and is_whole(outputs_path(cache, notebook)):
                 continue
             if any(cell.cell_type == "code" for cell in notebook.cells):
-                say(f"running {name} ...")
-                start = time.perf_counter()
-                run(notebook, name, cwd=path.parent, timeout=timeout)
-                seconds[name] = time.perf_counter() - start
+                waiting[name] = path, notebook
+            else:
+                keep(cache, CacheBundleIn(notebook, str(path), data={"execution_seconds": 0.0}))
+        return run_all(waiting, cache, timeout, say)
+
+
+def run_all(
+    waiting: dict[str, tuple[Path, nbformat.NotebookNode]], cache: JupyterCacheAbstract, timeout: int, say
+) -> dict[str, float]:
+    """Run notebooks, several at a time, and keep the outputs of each when it has ended; seconds by name.
+
+    When one fails, or the build is interrupted, the others are stopped.
+    """
+    runs = {name: Run(notebook, name, path.parent, timeout) for name, (path, notebook) in waiting.items()}
+
+    def timed(name: str) -> float:
+        say(f"running {name} ...")
+        start = time.perf_counter()
+        runs[name].execute()
+        return time.perf_counter() - start
+
+    seconds = {}
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, AT_ONCE)) as pool:
+        names = {pool.submit(timed, name): name for name in runs}
+        try:
+            for future in as_completed(names):
+                name = names[future]
+                seconds[name] = future.result()
+                path, notebook = waiting[name]
+                keep(cache, CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds[name]}))
                 say(f"running {name} took {seconds[name]:.1f} s")
-            data = {"execution_seconds": seconds.get(name, 0.0)}
-            keep(cache, CacheBundleIn(notebook, str(path), data=data))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for run in runs.values():
+                run.stop()
+            raise
     return seconds
 
 
@@ -175,32 +207,53 @@ def is_cached(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> b
     return True
 
 
-def run(notebook: nbformat.NotebookNode, name: str, cwd: Path, timeout: int) -> None:
-    """Execute `notebook` in place; `BookError` for a cell that fails, hangs or kills its kernel."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    started: list[int] = []
-    client = NotebookClient(
-        notebook,
-        on_cell_start=lambda cell, cell_index: started.append(cell_index),
-        timeout=timeout,
-        resources={"metadata": {"path": str(cwd)}},
-        store_widget_state=True,
-        record_timing=False,  # times would become part of the cache's key
-        extra_arguments=[
-            "--log-level=ERROR"
-        ],  # the kernel warns about a connection that never leaves this machine
-    )
-    # Figures as JSON only: the default also stores a script that asks another host for plotly.js.
-    environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}
-    try:
-        client.execute(env=environment)
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        index = started[-1]
-        where = cell_name(name, index, notebook.cells[index])
-        what = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
-        raise BookError(f"{where} failed: {what}\n{notebook.cells[index].source}") from error
-    widgets = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
-    for message in saved_errors(widgets):
-        raise BookError(f"{name}: a widget's output holds an error: {message}")
+class Run:
+    """One execution of a notebook, in place, which another thread can stop."""
+
+    def __init__(self, notebook: nbformat.NotebookNode, name: str, cwd: Path, timeout: int):
+        self.notebook = notebook
+        self.name = name
+        self._cell: int | None = None  # the one that is being executed
+        self._stopped = False
+        self._client = NotebookClient(
+            notebook,
+            on_cell_start=self._begin,
+            timeout=timeout,
+            resources={"metadata": {"path": str(cwd)}},
+            store_widget_state=True,
+            record_timing=False,  # times would become part of the cache's key
+            extra_arguments=[
+                "--log-level=ERROR"
+            ],  # the kernel warns about a connection that never leaves this machine
+        )
+
+    def execute(self) -> None:
+        """Raises `BookError` for a cell that fails, hangs or kills its kernel."""
+        for cell in self.notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        # Figures as JSON only: the default also stores a script that asks another host for plotly.js.
+        environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}
+        try:
+            self._client.execute(env=environment)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            what = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
+            if self._cell is None:
+                raise BookError(f"{self.name} failed: {what}") from error
+            cell = self.notebook.cells[self._cell]
+            where = cell_name(self.name, self._cell, cell)
+            raise BookError(f"{where} failed: {what}\n{cell.source}") from error
+        widgets = self.notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+        for message in saved_errors(widgets):
+            raise BookError(f"{self.name}: a widget's output holds an error: {message}")
+
+    def stop(self) -> None:
+        """Kill the kernel; one that is only being started ends before its first cell."""
+        self._stopped = True
+        with suppress(AttributeError):  # there is none yet, or no longer
+            self._client.km.provisioner.process.kill()
+
+    def _begin(self, cell: nbformat.NotebookNode, cell_index: int) -> None:
+        if self._stopped:
+            raise DeadKernelError("the build was stopped")
+        self._cell = cell_index
