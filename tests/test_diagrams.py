@@ -14,7 +14,7 @@ from attnbook.diagrams import LICENCE, Box, Diagram
 from attnbook.notebook import set_language
 
 SVG = "{http://www.w3.org/2000/svg}"
-SCRIPT = Path(attnbook.__file__).parent / "book" / "static" / "diagrams.js"
+SCRIPT = Path(attnbook.__file__).parent / "book" / "static" / "save-figures.js"
 
 
 @pytest.fixture(autouse=True)

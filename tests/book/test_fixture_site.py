@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pydata_sphinx_theme
@@ -422,6 +424,70 @@ def test_widgets_move_and_figures_are_drawn(chromium, site, language):
         page.open(site / language / SECOND)
         page.show_all()
         assert page.states(".attnbook-figure") == ["drawn"]
+        assert page.problems == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("language", "theme"), [("zh", "light"), ("en", "dark")])
+def test_a_chart_saves_itself_with_title_and_licence(chromium, site, language, theme):
+    with visit(chromium, 700, theme) as page:
+        page.open(site / language / SECOND)
+        page.show_all()
+        chart = page.page.locator(".js-plotly-plot").bounding_box()
+        label = {"zh": "把图保存为 {}", "en": "Save figure as {}"}[language]
+        files = {}
+        for kind in ("SVG", "PNG"):
+            with page.page.expect_download() as download:
+                page.page.get_by_role("button", name=label.format(kind)).click()
+            assert download.value.suggested_filename == f"01-second-1-{language}.{kind.lower()}"
+            files[kind] = Path(download.value.path()).read_bytes()
+        svg = ElementTree.fromstring(files["SVG"])
+        texts = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+        heading = {"zh": "细节", "en": "Details"}[language]
+        assert (texts[0], texts[-1]) == (heading, "attnbook · CC BY 4.0")
+        assert {"sin", "1", "2", "3"} <= set(texts)
+        assert re.findall(rb"(?:href|src)=.(?!#)|url\((?!.?#)|@import|var\(", files["SVG"]) == []
+        background = svg.find("{http://www.w3.org/2000/svg}rect").get("fill")
+        shown = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        as_shown = "f => { document.body.style.color = f; return getComputedStyle(document.body).color }"
+        assert page.page.evaluate(as_shown, background) == shown
+        width, height = int(svg.get("width")), int(svg.get("height"))
+        assert (width, height) == (round(chart["width"]), round(chart["height"]) + 58)
+        assert struct.unpack(">II", files["PNG"][16:24]) == (2 * width, 2 * height)
+        assert page.problems == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("language", "labels"),
+    [
+        ("zh", {"框选放大", "平移", "放大", "缩小", "自动缩放", "复原坐标轴"}),
+        ("en", {"Zoom", "Pan", "Zoom in", "Zoom out", "Autoscale", "Reset axes"}),
+    ],
+)
+def test_a_chart_has_these_buttons_and_none_that_uploads_it(chromium, site, language, labels):
+    with visit(chromium) as page:
+        page.open(site / language / SECOND)
+        page.show_all()
+        found = page.page.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
+        assert set(found) == labels
+
+
+@pytest.mark.browser
+def test_a_finger_on_a_chart_scrolls_the_page(chromium, site):
+    with visit(chromium, 360, has_touch=True, is_mobile=True) as page:
+        page.open(site / "en" / SECOND)
+        page.show_all()
+        page.page.locator(".js-plotly-plot").evaluate("chart => chart.scrollIntoView({block: 'center'})")
+        before, finger = page.page.evaluate("scrollY"), page.page.context.new_cdp_session(page.page)
+        for kind, y in [
+            ("touchStart", 300),
+            *(("touchMove", 300 + 20 * i) for i in range(1, 11)),
+            ("touchEnd", 0),
+        ]:
+            points = [{"x": 180, "y": y}] if y else []
+            finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        page.page.wait_for_function("before => scrollY < before - 100", arg=before)
         assert page.problems == []
 
 

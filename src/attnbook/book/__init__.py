@@ -100,7 +100,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_transform(strings.AdmonitionTitles)
     app.add_transform(typography.KeepPunctuation)
     app.connect("html-page-context", pages.complete_context, priority=400)  # before the theme
-    app.connect("html-page-context", assets.add_diagram_script)
+    app.connect("html-page-context", assets.add_save_script)
     app.connect("html-page-context", assets.postpone_scripts, priority=900)
     app.connect("html-page-context", widgets.move_out, priority=900)
     app.connect("html-page-context", plotly.count_figures, priority=900)

@@ -10,6 +10,8 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
+from . import plotly
+
 MATHJAX = "mathjax"  # below _static
 FORMULAS = "formulas.js"
 # What `formulas.js` names, and what those may load: fonts, and the extensions behind rarer TeX commands. The
@@ -32,10 +34,11 @@ def add_page_assets(app: Sphinx) -> None:
     app.add_js_file("attnbook.js")
 
 
-def add_diagram_script(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
-    """Event `html-page-context`: the script that saves diagrams, on pages that have some."""
-    if 'class="attnbook-diagram"' in context.get("body", ""):
-        app.add_js_file("diagrams.js", loading_method="defer")
+def add_save_script(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    """Event `html-page-context`: the script that saves diagrams and charts, on pages that have some."""
+    body = context.get("body", "")
+    if 'class="attnbook-diagram"' in body or plotly.CLASS in body:
+        app.add_js_file("save-figures.js", loading_method="defer")
 
 
 def configure(app: Sphinx, config: Config) -> None:

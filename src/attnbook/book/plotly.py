@@ -13,7 +13,7 @@ from .widgets import alternative, data_script
 
 MIME_TYPE = "application/vnd.plotly.v1+json"
 SCRIPT = "plotly-figures.js"
-_CLASS = 'class="attnbook-figure"'
+CLASS = 'class="attnbook-figure"'
 
 
 class PlotlyRenderer:
@@ -37,7 +37,7 @@ def figure_html(figure: dict) -> str:
     title = _text(layout)
     label = f' aria-label="{html.escape(title)}"' if title else ""
     return (
-        f'<div {_CLASS} role="figure"{label} style="min-height:{int(height)}px">'
+        f'<div {CLASS} role="figure"{label} style="min-height:{int(height)}px">'
         f"{alternative(describe(figure))}"
         f"{data_script('application/json', {'data': figure['data'], 'layout': layout})}</div>"
     )
@@ -105,4 +105,4 @@ def _ends(x: Any, y: np.ndarray) -> tuple[str, str]:
 
 def count_figures(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     """Event `html-page-context`: note whether any page has a figure, so that plotly.js is copied."""
-    app.attnbook_figures = getattr(app, "attnbook_figures", 0) + context.get("body", "").count(_CLASS)
+    app.attnbook_figures = getattr(app, "attnbook_figures", 0) + context.get("body", "").count(CLASS)

@@ -57,7 +57,28 @@
       },
     };
   };
-  const CONFIG = {responsive: true, displaylogo: false, locale: "en"};
+  const zh = document.documentElement.lang.startsWith("zh");
+  const CONFIG = {
+    responsive: true,
+    displaylogo: false,
+    modeBarButtonsToRemove: ["sendChartToCloud", "toImage", "select2d", "lasso2d"], // save-figures.js saves
+    locale: zh ? "zh-CN" : "en",
+    locales: {
+      "zh-CN": {
+        dictionary: {
+          Autoscale: "自动缩放",
+          "Double-click to zoom back out": "双击复原",
+          Pan: "平移",
+          "Reset axes": "复原坐标轴",
+          Zoom: "框选放大",
+          "Zoom in": "放大",
+          "Zoom out": "缩小",
+        },
+      },
+    },
+  };
+  // A finger that goes over a chart scrolls the page.
+  const DRAG = matchMedia("(pointer: coarse)").matches ? {dragmode: false} : {};
   const drawn = new Set();
 
   const draw = async place => {
@@ -66,7 +87,7 @@
       const Plotly = await load();
       const {data, layout} = JSON.parse(place.querySelector("script").textContent);
       place.append(target);
-      await Plotly.newPlot(target, data, {autosize: true, ...layout, template: template()}, CONFIG);
+      await Plotly.newPlot(target, data, {autosize: true, ...layout, ...DRAG, template: template()}, CONFIG);
       drawn.add(target);
       place.dataset.state = "drawn";
     } catch (error) {
