@@ -95,6 +95,8 @@ class _Inner:
 STYLES = {"zh": ChineseReferences, "en": EnglishReferences, "both": ParallelReferences}
 for _language, _style in STYLES.items():
     register_plugin("sphinxcontrib.bibtex.style.referencing", f"attnbook_{_language}", _style)
+# It looks through all that is installed each time, and is asked for every citation.
+pybtex.plugin.find_plugin = cache(pybtex.plugin.find_plugin)
 
 
 def configure(config: Config) -> None:

@@ -17,6 +17,12 @@ from .glossary import load_glossary
 SPLIT_QUERY = Path(__file__).parent / "templates" / "split-query.js"
 
 
+class _Terms(set):
+    """In place of the list that Sphinx goes through for every word of every page."""
+
+    extend = set.update
+
+
 class SegmentedChinese(SearchChinese):
     """Sphinx's Chinese search, with a query that is split as the text was."""
 
@@ -24,6 +30,7 @@ class SegmentedChinese(SearchChinese):
 
     def init(self, options: dict[str, str]) -> None:
         super().init(options)
+        self.latin_terms = _Terms()
         jieba.setLogLevel("WARNING")
         for word in options.get("words", "").split():
             jieba.add_word(word)
