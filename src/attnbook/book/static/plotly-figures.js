@@ -39,6 +39,7 @@
     const dark = document.documentElement.dataset.theme === "dark";
     const text = dark ? "#ced6dd" : "#323232";
     const line = dark ? "#3d444d" : "#d8dee4";
+    const quiet = dark ? "#9aa4ad" : "#6b7480";
     const axis = {gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true};
     return {
       layout: {
@@ -52,7 +53,8 @@
         xaxis: axis,
         yaxis: axis,
         scene: {xaxis: {...axis, backgroundcolor: "rgba(0,0,0,0)"}, yaxis: {...axis, backgroundcolor: "rgba(0,0,0,0)"}},
-        hoverlabel: {font: {family: getComputedStyle(document.body).fontFamily}},
+        modebar: {bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: text},
+        hoverlabel: {font: {family: getComputedStyle(document.body).fontFamily}, namelength: -1},
         margin: {l: 56, r: 16, t: 48, b: 48},
       },
     };
