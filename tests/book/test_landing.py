@@ -5,6 +5,7 @@ import http.server
 import re
 import shutil
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -129,6 +130,40 @@ def test_nothing_is_loaded_and_nothing_jumps_before_the_reader_asks(chromium, si
         assert page.overflow() <= 0
         assert page.findings() == []
         assert page.problems == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 768, 360])
+def test_nothing_jumps_while_the_page_arrives_bit_by_bit(chromium, site, width):
+    head, body = (site / "index.html").read_bytes().split(b"<main>")
+    pieces = [head + b"<main>", *(body[start : start + 2000] for start in range(0, len(body), 2000))]
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header(
+                "Content-Type", "text/html; charset=utf-8" if self.path == "/" else "text/javascript"
+            )
+            self.end_headers()
+            if self.path != "/":
+                return self.wfile.write((site / self.path[1:]).read_bytes())
+            for piece in pieces:
+                self.wfile.write(piece)
+                time.sleep(0.06)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with visit(chromium, width, home=f"http://127.0.0.1:{server.server_port}/") as page:
+            page.page.add_init_script(f"({SHIFTS})()")
+            page.go(page.home)
+            assert page.page.evaluate("shifts") == []
+            paints = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+            loaded = "performance.timing.domContentLoadedEventStart - performance.timing.navigationStart"
+            assert page.page.evaluate(paints) < page.page.evaluate(loaded)  # it was seen while it arrived
+        server.shutdown()
 
 
 @pytest.mark.browser
