@@ -10,12 +10,15 @@
   };
   remember(document.documentElement.lang.startsWith("zh") ? "zh" : "en");
 
-  // The section that is being read: the last heading above the upper third of the window.
+  // The section that is being read: the first that begins in the upper third of the window, or the one that goes on there.
   const currentSection = () => {
+    const start = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0; // below the header
     let current = null;
     for (const section of document.querySelectorAll("article section[id]")) {
-      if (section.getBoundingClientRect().top > innerHeight / 3) break;
+      const {top} = section.getBoundingClientRect();
+      if (top > innerHeight / 3) break;
       current = section;
+      if (top >= start - 1) break;
     }
     return current && current.parentElement.closest("section") ? current.id : "";
   };
