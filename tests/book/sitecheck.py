@@ -97,6 +97,10 @@ class Visit:
 
     def go(self, address: str) -> None:
         self.page.goto(address, wait_until="load")
+        self.typeset()
+
+    def typeset(self) -> None:
+        """Wait until the formulas of a page that has been loaded stand in their places."""
         if self.page.locator("article .math").count():
             self.page.wait_for_function("() => window.MathJax?.startup?.promise")
             self.page.evaluate("() => MathJax.startup.promise")

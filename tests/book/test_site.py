@@ -116,21 +116,19 @@ def test_paper_is_wide_enough(chromium, name):
         assert page.overflow() <= 0
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name in PAGES if edition_of(name) == "zh"])
 def test_the_switch_keeps_page_and_section(chromium, name):
+    """Once round the editions; that each page links to both others is seen without scripts below."""
     with visit(chromium) as page:
-        for edition in EDITIONS:
-            if edition == edition_of(name):
-                continue
-            page.open(SITE / name)
-            sections = page.page.locator("article section section[id]").evaluate_all(
-                "all => all.map(s => s.id)"
-            )
-            wanted = sections[len(sections) // 2] if sections else ""
+        page.open(SITE / name)
+        sections = page.page.locator("article section section[id]").evaluate_all("all => all.map(s => s.id)")
+        wanted = sections[len(sections) // 2] if sections else ""
+        for edition in ("en", "both", "zh"):
             if wanted:
                 page.page.evaluate("id => document.getElementById(id).scrollIntoView()", wanted)
             page.page.locator(".attnbook-languages a", has_text=NAMES[edition]).click()
             page.page.wait_for_load_state()
+            page.typeset()
             address = page.page.url
             assert address.split("#")[0] == elsewhere(name, edition).as_uri()
             assert address.partition("#")[2] == wanted
