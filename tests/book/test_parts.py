@@ -236,17 +236,17 @@ class TestExecution:
     def test_a_failing_cell_is_named(self, tmp_path):
         notebook = self.notebook("a = 1", "1 / 0", "a")
         with pytest.raises(BookError, match=r"^chapters/x.ipynb, cell 3 \(id c2\) failed: ZeroDivisionError"):
-            execution.Run(notebook, "chapters/x.ipynb", tmp_path, timeout=60).execute()
+            execution.Run(notebook, "chapters/x.ipynb", tmp_path / "x.ipynb", timeout=60).execute()
 
     def test_a_cell_that_takes_too_long_is_named(self, tmp_path):
         notebook = self.notebook("a = 1", "import time; time.sleep(60)")
         with pytest.raises(BookError, match=r"^x.ipynb, cell 3 \(id c2\) failed: .*timed out"):
-            execution.Run(notebook, "x.ipynb", tmp_path, timeout=3).execute()
+            execution.Run(notebook, "x.ipynb", tmp_path / "x.ipynb", timeout=3).execute()
 
     def test_a_kernel_that_dies_is_named(self, tmp_path):
         notebook = self.notebook("a = 1", "import os; os._exit(1)")
         with pytest.raises(BookError, match=r"^x.ipynb, cell 3 \(id c2\) failed: Kernel died"):
-            execution.Run(notebook, "x.ipynb", tmp_path, timeout=60).execute()
+            execution.Run(notebook, "x.ipynb", tmp_path / "x.ipynb", timeout=60).execute()
 
     def written(self, folder, *notebooks):
         (folder / "chapters").mkdir()

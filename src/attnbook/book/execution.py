@@ -99,7 +99,7 @@ def run_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> No
 
 def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=print) -> dict[str, float]:
     """Execute every notebook that is not in the cache; seconds by name. `BookError` names a failing cell."""
-    waiting = {}
+    waiting = []
     with alone(folder.parent, say):
         cache = open_cache(folder)
         for path in paths:
@@ -109,40 +109,36 @@ def execute(paths: Iterable[Path], root: Path, folder: Path, timeout: int, say=p
             if is_cached(cache, notebook) and is_whole(outputs_path(cache, notebook)):
                 continue
             if any(cell.cell_type == "code" for cell in notebook.cells):
-                waiting[name] = path, notebook
+                waiting.append(Run(notebook, name, path, timeout))
             else:
                 keep(cache, CacheBundleIn(notebook, str(path), data={"execution_seconds": 0.0}))
-        return run_all(waiting, cache, timeout, say)
+        return run_all(waiting, cache, say)
 
 
-def run_all(
-    waiting: dict[str, tuple[Path, nbformat.NotebookNode]], cache: JupyterCacheAbstract, timeout: int, say
-) -> dict[str, float]:
+def run_all(runs: list["Run"], cache: JupyterCacheAbstract, say) -> dict[str, float]:
     """Run notebooks, several at a time, and keep the outputs of each when it has ended; seconds by name.
 
     When one fails, or the build is interrupted, the others are stopped.
     """
-    runs = {name: Run(notebook, name, path.parent, timeout) for name, (path, notebook) in waiting.items()}
 
-    def timed(name: str) -> float:
-        say(f"running {name} ...")
+    def timed(run: Run) -> float:
+        say(f"running {run.name} ...")
         start = time.perf_counter()
-        runs[name].execute()
+        run.execute()
         return time.perf_counter() - start
 
     seconds = {}
     with ThreadPoolExecutor(min(os.cpu_count() or 1, AT_ONCE)) as pool:
-        names = {pool.submit(timed, name): name for name in runs}
+        begun = {pool.submit(timed, run): run for run in runs}
         try:
-            for future in as_completed(names):
-                name = names[future]
-                seconds[name] = future.result()
-                path, notebook = waiting[name]
-                keep(cache, CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds[name]}))
-                say(f"running {name} took {seconds[name]:.1f} s")
+            for future in as_completed(begun):
+                run, took = begun[future], future.result()
+                keep(cache, CacheBundleIn(run.notebook, str(run.path), data={"execution_seconds": took}))
+                say(f"running {run.name} took {took:.1f} s")
+                seconds[run.name] = took
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for run in runs.values():
+            for run in runs:
                 run.stop()
             raise
     return seconds
@@ -210,16 +206,17 @@ def is_cached(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> b
 class Run:
     """One execution of a notebook, in place, which another thread can stop."""
 
-    def __init__(self, notebook: nbformat.NotebookNode, name: str, cwd: Path, timeout: int):
+    def __init__(self, notebook: nbformat.NotebookNode, name: str, path: Path, timeout: int):
         self.notebook = notebook
         self.name = name
+        self.path = path
         self._cell: int | None = None  # the one that is being executed
         self._stopped = False
         self._client = NotebookClient(
             notebook,
             on_cell_start=self._begin,
             timeout=timeout,
-            resources={"metadata": {"path": str(cwd)}},
+            resources={"metadata": {"path": str(path.parent)}},
             store_widget_state=True,
             record_timing=False,  # times would become part of the cache's key
             extra_arguments=[

@@ -53,7 +53,7 @@
         xaxis: axis,
         yaxis: axis,
         scene: {xaxis: {...axis, backgroundcolor: "rgba(0,0,0,0)"}, yaxis: {...axis, backgroundcolor: "rgba(0,0,0,0)"}},
-        modebar: {bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: text},
+        modebar: {bgcolor: dark ? "rgba(18,18,18,0.9)" : "rgba(255,255,255,0.9)", color: quiet, activecolor: text},
         hoverlabel: {font: {family: getComputedStyle(document.body).fontFamily}, namelength: -1},
         margin: {l: 56, r: 16, t: 48, b: 48},
       },

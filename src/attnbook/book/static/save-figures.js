@@ -6,7 +6,7 @@
   const LICENCE = "attnbook · CC BY 4.0";
   const FOOT = 24; // units for that line
   const HEAD = 34; // for the title of a chart; a diagram needs none on its face
-  const zh = document.documentElement.lang.startsWith("zh");
+  const chinese = () => document.documentElement.lang.startsWith("zh"); // the reader may change it
 
   const element = (name, attributes, text = "") => {
     const made = document.createElementNS(SVG, name);
@@ -49,12 +49,14 @@
     heading?.querySelectorAll(".headerlink").forEach(link => link.remove());
     const title = heading?.textContent.trim() ?? "";
     const style = {fill: page.color, "font-family": page.fontFamily.replaceAll('"', "'")};
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = `650 16px ${page.fontFamily}`;
+    const size = Math.min(16, (16 * (width - 32)) / pen.measureText(title).width); // on a phone a long one is smaller
     const whole = element("svg", {viewBox: `0 0 ${width} ${height}`, width, height});
-    const face = getComputedStyle(document.documentElement).getPropertyValue("--pst-color-background").trim();
     whole.append(
       element("title", {}, title),
-      element("rect", {width, height, fill: face || page.backgroundColor}),
-      element("text", {x: 16, y: 24, "font-size": 16, "font-weight": 650, ...style}, title),
+      element("rect", {width, height, fill: page.backgroundColor}),
+      element("text", {x: 16, y: 24, "font-size": size, "font-weight": 650, ...style}, title),
       inner,
       licence(width, height, style),
     );
@@ -90,8 +92,8 @@
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = kind.toUpperCase();
-      button.ariaLabel = zh ? `把图保存为 ${button.textContent}` : `Save figure as ${button.textContent}`;
-      button.addEventListener("click", () => save(draw(place), kind, `${page}-${i + 1}-${zh ? "zh" : "en"}`));
+      button.ariaLabel = chinese() ? `把图保存为 ${button.textContent}` : `Save figure as ${button.textContent}`;
+      button.addEventListener("click", () => save(draw(place), kind, `${page}-${i + 1}-${chinese() ? "zh" : "en"}`));
       row.append(button);
     }
     place.after(row);
