@@ -14,7 +14,15 @@ ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# The headless shell first: the same engine without windows and menus, which takes about half the time.
+NAMES = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+)
 MISSING = "no Chromium found: install one, run `playwright install chromium`, or set CHROMIUM"
 
 

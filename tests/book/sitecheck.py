@@ -43,9 +43,12 @@ FADED_IN = """() => Promise.allSettled(
         .filter(animation => animation.effect.getComputedTiming().endTime !== Infinity)
         .map(animation => animation.finished))"""
 
-# Contrast takes axe-core most of its time, and a page has thousands of pieces of code in a few colours:
-# of each colour on each ground one stays visible.
-ONE_OF_EACH_COLOUR = """() => {
+# axe-core's time grows with the number of elements and of texts, and a page has thousands of pieces of code
+# and of formulas in a few looks: of each look on each ground one stays. Places that scroll, which that takes
+# away, are looked at before.
+SCROLLING = {"runOnly": ["scrollable-region-focusable"], "resultTypes": ["violations"]}
+OTHERS = {"rules": {"scrollable-region-focusable": {"enabled": False}}, "resultTypes": ["violations"]}
+ONE_OF_EACH_LOOK = """() => {
   const grounds = new Map(), seen = new Set();
   const ground = node => {
     if (!node) return "";
@@ -55,14 +58,14 @@ ONE_OF_EACH_COLOUR = """() => {
     }
     return grounds.get(node);
   };
-  const found = [...document.querySelectorAll("pre span")]
-    .filter(span => span.textContent.trim() && !span.children.length);
-  const looks = found.map(span => {
-    const {color, fontSize, fontWeight, opacity} = getComputedStyle(span);
-    return [color, fontSize, fontWeight, opacity, ground(span)].join();
+  const found = [...document.querySelectorAll("pre span, mjx-container > *")]
+    .filter(piece => piece.textContent.trim() && (piece.tagName !== "SPAN" || !piece.children.length));
+  const looks = found.map(piece => {
+    const {color, fontSize, fontWeight, opacity} = getComputedStyle(piece);
+    return [piece.tagName, color, fontSize, fontWeight, opacity, ground(piece)].join();
   });
-  found.forEach((span, i) => {
-    if (seen.has(looks[i])) span.style.visibility = "hidden";
+  found.forEach((piece, i) => {
+    if (seen.has(looks[i])) piece.remove();
     seen.add(looks[i]);
   });
 }"""
@@ -119,14 +122,20 @@ class Visit:
         """By how many pixels the page is wider than its window."""
         return self.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
 
-    def print_preview(self, width: int = 665) -> None:
-        """The page as it is laid out for paper: A4 between its margins is 665 pixels wide."""
+    @contextmanager
+    def on_paper(self, width: int = 665):
+        """The page as it is laid out for paper, for a while: A4 between its margins is 665 pixels wide."""
+        window = self.page.viewport_size
         self.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         self.page.emulate_media(media="print")
         self.page.set_viewport_size({"width": width, "height": 900})
         self.page.evaluate(
             "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
+        yield
+        self.page.emulate_media(media="screen")
+        self.page.set_viewport_size(window)
+        self.page.evaluate("dispatchEvent(new Event('afterprint'))")
 
     def unrendered_math(self) -> list[str]:
         return self.page.evaluate(
@@ -140,11 +149,13 @@ class Visit:
         return [line.strip() for line in text.splitlines() if "**" in line or "$" in line]
 
     def findings(self) -> list[str]:
-        """Serious and critical findings of axe-core, without those of the theme; leaves code hidden."""
+        """Serious and critical findings of axe-core, without those of the theme; code and formulas go."""
         self.page.evaluate(FADED_IN)  # half faded in, a text has too little contrast
-        self.page.evaluate(ONE_OF_EACH_COLOUR)
+        scrolling = Axe().run(self.page, options=SCROLLING).response  # which loads axe-core into the page
+        self.page.evaluate(ONE_OF_EACH_LOOK)
+        others = self.page.evaluate("options => axe.run(options)", OTHERS)
         found = []
-        for violation in Axe().run(self.page).response["violations"]:
+        for violation in scrolling["violations"] + others["violations"]:
             if violation["impact"] not in ("serious", "critical"):
                 continue
             for node in violation["nodes"]:

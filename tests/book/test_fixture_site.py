@@ -270,14 +270,15 @@ def test_a_page_on_paper(chromium, site, edition, name):
         page.open(site / edition / name)
         page.show_all()
         page.page.evaluate("document.querySelectorAll('details').forEach(fold => (fold.open = false))")
-        page.print_preview()
-        assert page.page.evaluate("document.documentElement.dataset.theme") == "light"
-        assert page.overflow() <= 0  # else the browser would print the whole page smaller
-        assert page.page.locator("article h1").is_visible()
-        gone = "nav, header, footer, summary, .headerlink, .copybtn, .attnbook-choice, .bd-sidebar-primary"
-        assert page.page.locator(f":is({gone}):visible").count() == 0
-        assert page.page.locator("details :visible").count() == 0  # what is closed stays out
-        page.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        with page.on_paper():
+            assert page.page.evaluate("document.documentElement.dataset.theme") == "light"
+            assert page.overflow() <= 0  # else the browser would print the whole page smaller
+            assert page.page.locator("article h1").is_visible()
+            gone = (
+                "nav, header, footer, summary, .headerlink, .copybtn, .attnbook-choice, .bd-sidebar-primary"
+            )
+            assert page.page.locator(f":is({gone}):visible").count() == 0
+            assert page.page.locator("details :visible").count() == 0  # what is closed stays out
         assert page.page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert page.problems == []
 

@@ -159,10 +159,10 @@ def test_clean_up_leaves_nothing(mount):
 
 @pytest.mark.parametrize("action", ["model.set('z', i / 10)", "model.set('weight', i / 10)"])
 def test_interaction_is_quick(mount, action, record_property):
-    """Aim 16 ms (met on two free cores); the bound allows for a machine that is busy with other tests."""
-    median = mount(ActivationExplorer(activation="gelu")).cost(action)
-    record_property("median_ms", median)
-    assert median < 150
+    """Aim 16 ms; the bound leaves room for what differs between machines."""
+    cost = mount(ActivationExplorer(activation="gelu")).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 @pytest.mark.parametrize(

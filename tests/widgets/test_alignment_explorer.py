@@ -371,6 +371,6 @@ def test_export_holds_sentence_weights_and_outlines(mount):
 @pytest.mark.browser
 def test_an_interaction_is_fast(mount, record_property):
     shown = mount(AlignmentExplorer(text=EXAMPLES[-1]))
-    cost = shown.cost("model.set('threshold', 0.2 + (i % 5) / 10)", rank=0)
-    record_property("fastest_ms", cost)
+    cost = shown.cost("model.set('threshold', 0.2 + (i % 5) / 10)")
+    record_property("quiet_ms", cost)
     assert cost < 50

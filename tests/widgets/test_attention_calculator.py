@@ -291,6 +291,6 @@ def test_export_holds_all_numbers(mount):
 @pytest.mark.browser
 def test_a_change_is_drawn_well_within_a_frame(mount, record_property):
     shown = mount(AttentionCalculator())
-    cost = shown.cost("model.set('X', model.get('X').map(r => r.map(x => x + (i % 2 ? 0.5 : -0.5))))", rank=0)
-    record_property("fastest_ms", cost)
+    cost = shown.cost("model.set('X', model.get('X').map(r => r.map(x => x + (i % 2 ? 0.5 : -0.5))))")
+    record_property("quiet_ms", cost)
     assert cost < 50

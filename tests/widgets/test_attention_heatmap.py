@@ -369,6 +369,6 @@ def test_six_layers_of_eight_heads_over_forty_tokens(mount, view, width, record_
     tokens = [f"token{i}" for i in range(40)]
     shown = mount(AttentionHeatmap(weights(6, 8, 40, 40), tokens, view=view), width=width)
     assert shown.overflow() == 0
-    cost = shown.cost("model.set('head', (i + 1) % 8)", rank=0)
-    record_property("fastest_ms", cost)
+    cost = shown.cost("model.set('head', (i + 1) % 8)")
+    record_property("quiet_ms", cost)
     assert cost < 50

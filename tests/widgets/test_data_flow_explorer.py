@@ -566,9 +566,9 @@ def test_export_and_clean_up(mount):
 def test_choosing_and_stepping_are_quick(mount):
     shown = ready(mount(explorer(block="decoder.0.feed_forward"), width=900))
     walk = 'const all = model.get("blocks"); model.set("block", all[(3 * i) % all.length].path)'
-    assert shown.cost(walk, rank=0) < 16
+    assert shown.cost(walk) < 50
     shown.set(block="decoder.0.cross_attention")
-    assert shown.cost('model.set("step", i % 9)', rank=0) < 16
+    assert shown.cost('model.set("step", i % 9)') < 50
 
 
 @pytest.mark.browser

@@ -264,10 +264,10 @@ def test_clean_up_stops_training(mount):
     "action", ["model.set('learning_rate', 0.1 + i / 100)", "model.set('show_units', i % 2 === 0)"]
 )
 def test_interaction_is_quick(mount, action, record_property):
-    """Aim 16 ms (met on two free cores); the bound allows for a machine that is busy with other tests."""
-    median = mount(DecisionBoundary(depth=2, width=8)).cost(action)
-    record_property("median_ms", median)
-    assert median < 150
+    """Aim 16 ms; the bound leaves room for what differs between machines."""
+    cost = mount(DecisionBoundary(depth=2, width=8)).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 @pytest.mark.parametrize(

@@ -676,16 +676,16 @@ def test_a_broken_checkpoint_is_explained_in_the_page(mount):
 @pytest.mark.parametrize(
     ("action", "most"),
     [
-        ("model.set('step', 1 + i % 12)", 100),
-        ("model.set('forced', [[2, ['weasel', 'teacher', 'cat', 'dog'][i % 4]]])", 200),
-        ("model.set('text', '他们的同学每天晚上都散步，但是他昨天看见了' + '你他她我'[i % 4] + '们。')", 400),
+        ("model.set('step', 1 + i % 12)", 50),
+        ("model.set('forced', [[2, ['weasel', 'teacher', 'cat', 'dog'][i % 4]]])", 50),
+        ("model.set('text', '他们的同学每天晚上都散步，但是他昨天看见了' + '你他她我'[i % 4] + '们。')", 120),
     ],
 )
 def test_interaction_is_quick(stepper, action, most, record_property):
-    """Aim 16 ms, or 40 for a new sentence, which is read and written anew; the bounds are for a busy one."""
-    fastest = stepper(WRONG[0]).cost(action, rank=0)
-    record_property("fastest_ms", fastest)
-    assert fastest < most
+    """Aim 16 ms, or 40 for a new sentence, which is read and written anew; the bounds leave room."""
+    cost = stepper(WRONG[0]).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < most
 
 
 # ---------------------------------------------------------------------- Python

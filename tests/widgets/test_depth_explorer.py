@@ -299,10 +299,10 @@ def test_clean_up_leaves_nothing(mount):
     ],
 )
 def test_interaction_is_quick(mount, action, record_property):
-    """Aim 16 ms (met on two free cores); the bound allows for a machine that is busy with other tests."""
-    fastest = mount(DepthExplorer()).cost(action, rank=0)
-    record_property("fastest_ms", fastest)
-    assert fastest < 150
+    """Aim 16 ms; the bound leaves room for what differs between machines."""
+    cost = mount(DepthExplorer()).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 @pytest.mark.parametrize(

@@ -244,10 +244,10 @@ def test_clean_up_leaves_nothing(mount):
     "action", ["model.set('radius', 0.5 + i / 20)", "model.set('length', 45 + i)", "model.set('seed', 1 + i)"]
 )
 def test_interaction_is_quick(mount, action, record_property):
-    """Aim 16 ms (met on two free cores); the bound allows for a machine that is busy with other tests."""
-    median = mount(GradientFlow()).cost(action)
-    record_property("median_ms", median)
-    assert median < 150
+    """Aim 16 ms; the bound leaves room for what differs between machines."""
+    cost = mount(GradientFlow()).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 @pytest.mark.parametrize(

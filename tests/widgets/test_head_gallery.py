@@ -277,8 +277,8 @@ def test_it_fits_and_has_no_accessibility_violation(mount, translator, lang, the
 @pytest.mark.browser
 def test_another_head_is_shown_well_within_a_frame(mount, translator, record_property):
     shown = mount(HeadGallery(translator, text=TEXT))
-    cost = shown.cost("model.set('head', i % 4)", rank=0)
-    record_property("fastest_ms", cost)
+    cost = shown.cost("model.set('head', i % 4)")
+    record_property("quiet_ms", cost)
     assert cost < 50
     shown.js("cleanup()")
     assert shown.js("return model.listening()") == 0

@@ -473,4 +473,4 @@ def test_maths(sample, mount):
 
 @pytest.mark.browser
 def test_an_update_is_drawn_well_within_a_frame(sample, mount):
-    assert mount(sample()).cost("model.set('number', i % 10)", rank=0) < 50
+    assert mount(sample()).cost("model.set('number', i % 10)") < 50

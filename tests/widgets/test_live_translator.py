@@ -475,10 +475,10 @@ def test_the_newest_request_wins(live, python):
 
 @pytest.mark.parametrize("action", ["model.set('step', i % 5)", "model.set('layer', i % 2)"])
 def test_interaction_is_quick(live, action, record_property):
-    """Aim 16 ms; the bound allows for a machine that is busy."""
-    median = live().cost(action)
-    record_property("median_ms", median)
-    assert median < 150
+    """Aim 16 ms; the bound leaves room for what differs between machines."""
+    cost = live().cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 # ---------------------------------------------------------------------- controls, languages, access

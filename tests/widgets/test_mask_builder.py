@@ -342,8 +342,8 @@ def test_language_and_theme_switch_live(mount):
 @pytest.mark.browser
 def test_a_change_is_drawn_well_within_a_frame(mount, record_property):
     shown = mount(MaskBuilder([[f"w{i}" for i in range(8)], ["a"]]))
-    cost = shown.cost("model.set('causal', i % 2 === 0)", rank=0)
-    record_property("fastest_ms", cost)
+    cost = shown.cost("model.set('causal', i % 2 === 0)")
+    record_property("quiet_ms", cost)
     assert cost < 50
     shown.js("cleanup()")
     assert shown.js("return model.listening()") == 0

@@ -177,10 +177,10 @@ def test_clean_up_leaves_nothing(mount):
 
 @pytest.mark.parametrize("action", ["model.set('output', 37 + i)", "model.set('kernel', 2 + i % 4)"])
 def test_interaction_is_quick(mount, action, record_property):
-    """Aim 16 ms (met on two free cores); the bound allows for a machine that is busy with other tests."""
-    median = mount(ReceptiveField(layers=6, length=48, growth=2)).cost(action)
-    record_property("median_ms", median)
-    assert median < 150
+    """Aim 16 ms; the bound leaves room for what differs between machines."""
+    cost = mount(ReceptiveField(layers=6, length=48, growth=2)).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 @pytest.mark.parametrize(

@@ -431,13 +431,13 @@ def test_clean_up_leaves_nothing(stepper):
     ["model.set('step', i)", "model.set('unit', i)", "model.set('text', model.get('text') + ' the')"],
 )
 def test_interaction_is_quick(mount, action, record_property):
-    """At the size of chapter 3's model. Aim 16 ms; the bound allows for a machine that is busy."""
+    """At the size of chapter 3's model. Aim 16 ms; the bound leaves room for what differs."""
     large = Vocabulary(f"w{i}" for i in range(909))
     model = LanguageModel(len(large), 48, 96)
     text = " ".join(f"w{i}" for i in range(20))
-    median = mount(RecurrentStepper(model, large, text)).cost(action)
-    record_property("median_ms", median)
-    assert median < 150
+    cost = mount(RecurrentStepper(model, large, text)).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 # ---------------------------------------------------------------------- Python

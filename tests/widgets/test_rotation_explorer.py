@@ -272,10 +272,10 @@ def test_clean_up_leaves_nothing(mount):
     ],
 )
 def test_interaction_is_quick(mount, tab, action, record_property):
-    """Aim 16 ms; the bound allows for a machine that is busy with other tests."""
-    median = mount(RotationExplorer(tab=tab, d_model=16)).cost(action)
-    record_property("median_ms", median)
-    assert median < 150
+    """Aim 16 ms; the bound leaves room for what differs between machines."""
+    cost = mount(RotationExplorer(tab=tab, d_model=16)).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 @pytest.mark.parametrize(

@@ -273,10 +273,10 @@ def test_clean_up_leaves_nothing(mount):
     ],
 )
 def test_interaction_is_quick(mount, action, record_property):
-    """Aim 16 ms; the bound allows for a machine that is busy with other tests."""
-    median = mount(SoftmaxScaling(num_keys=64)).cost(action)
-    record_property("median_ms", median)
-    assert median < 150
+    """Aim 16 ms; the bound leaves room for what differs between machines."""
+    cost = mount(SoftmaxScaling(num_keys=64)).cost(action)
+    record_property("quiet_ms", cost)
+    assert cost < 50
 
 
 @pytest.mark.parametrize(

@@ -685,26 +685,36 @@ def test_real_sentences_are_translated_into_the_same_tokens(js, load):
 def test_a_sentence_of_the_real_size_is_translated_at_once(js, load, tmp_path):
     """d_model 256, 3 + 2 layers, 4,000 words: 54 ms for 12 tokens and 25 ms to the first one on a quiet core.
 
-    The fastest of several; the bound allows for a busy machine.
+    How quick the machine is just now is taken out: the fastest of several is divided by the fastest of as
+    many plain sums of four million products.
     """
     sizes = {"d_model": 256, "num_heads": 4, "num_encoder_layers": 3, "num_decoder_layers": 2, "d_ff": 640}
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(2900, 4000, **sizes, norm_first=True, tie_weights="target"))
     load(Translator(model.eval(), vocabulary(2900, "s"), vocabulary(4000, "t")), tmp_path)
     body = """const times = [], ids = Array.from({length: 12}, (_, i) => 4 + 37 * i);
+      const numbers = Float32Array.from({length: 2000}, (_, i) => Math.sin(i));
+      const product = () => {
+        let sum = 0;
+        for (let k = 0; k < 2000; k++) for (let i = 0; i < 2000; i++) sum += numbers[i] * numbers[k];
+        return sum;
+      };
       for (let k = 0; k < 12; k++) {
+        const begun = performance.now();
+        if (!Number.isFinite(product())) throw new Error("product");
+        const fixed = performance.now() - begun;
         const start = performance.now(), memory = translator.encode(ids);
         let state = translator.start(memory), first;
         for (let i = 0; i < 12; i++) {
           state = translator.step(memory, state, i ? 4 + i : 1).state;
           first ??= performance.now() - start;
         }
-        times.push([first, performance.now() - start]);
+        times.push([first, performance.now() - start, fixed]);
       }
-      return [0, 1].map(i => Math.min(...times.map(pair => pair[i])));"""
-    first, whole = js(body)
-    assert first < 500
-    assert whole < 1000
+      return [0, 1, 2].map(i => Math.min(...times.map(all => all[i])));"""
+    first, whole, fixed = js(body)
+    assert first / fixed < 20
+    assert whole / fixed < 45
 
 
 REFUSED = """try { module.loadTranslator(bytes(arg)); return "no error"; }
