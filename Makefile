@@ -59,10 +59,10 @@ lint: $(STAMP) ## Style of code and notebooks (ruff)
 	"$(BIN)/ruff" format --check .
 
 unit: $(STAMP) ## Unit, property and bilingual tests
-	"$(BIN)/python" -m pytest -n auto --dist loadfile --ignore=tests/book/test_site.py
+	"$(BIN)/python" -m pytest -n auto --dist worksteal --ignore=tests/book/test_site.py
 
-nbval: $(STAMP) ## Execute every chapter and compare marked outputs
-	OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --nbval-lax -n 2 --dist loadfile chapters
+nbval: $(STAMP) ## Execute every chapter and compare marked outputs; make book uses what it has executed
+	OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --nbval-lax -n 2 --dist loadfile -p attnbook.book.from_nbval chapters
 
 site-test: $(STAMP) ## Browser tests of the built site (after make book)
 	"$(BIN)/python" -m pytest -n 2 tests/book/test_site.py

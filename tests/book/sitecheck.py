@@ -33,6 +33,7 @@ SHOW_ALL = """async () => {
     await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
   }
 }"""
+TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 LOADING = (
     '.attnbook-widget:is([data-state="waiting"], [data-state="loading"]), .attnbook-figure:not([data-state])'
 )
@@ -43,30 +44,44 @@ FADED_IN = """() => Promise.allSettled(
         .filter(animation => animation.effect.getComputedTiming().endTime !== Infinity)
         .map(animation => animation.finished))"""
 
-# axe-core's time grows with the number of elements and of texts, and a page has thousands of pieces of code
-# and of formulas in a few looks: of each look on each ground one stays. Places that scroll, which that takes
-# away, are looked at before.
-SCROLLING = {"runOnly": ["scrollable-region-focusable"], "resultTypes": ["violations"]}
-OTHERS = {"rules": {"scrollable-region-focusable": {"enabled": False}}, "resultTypes": ["violations"]}
-ONE_OF_EACH_LOOK = """() => {
+# axe-core takes time for each element, and a page has thousands of pieces of code and of formulas.
+# So places that scroll are looked at first; then one piece of each look on each ground stays; and last, for
+# contrast, which takes the longest, one text of each look. Texts in pictures all stay: what is behind them is
+# not in the styles.
+FIRST = {"runOnly": ["scrollable-region-focusable"], "resultTypes": ["violations"]}
+LAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+MODERATE = ["region"]  # what it finds is never serious, and takes long
+THEN = {
+    "rules": {rule: {"enabled": False} for rule in FIRST["runOnly"] + LAST["runOnly"] + MODERATE},
+    "resultTypes": ["violations"],
+}
+ONE_OF_EACH_LOOK = """contrast => {
   const grounds = new Map(), seen = new Set();
-  const ground = node => {
-    if (!node) return "";
+  const ground = node => { // its colour, and how opaque the text on it is
+    if (!node) return {colour: "", opacity: 1};
     if (!grounds.has(node)) {
-      const own = getComputedStyle(node).backgroundColor;
-      grounds.set(node, own === "rgba(0, 0, 0, 0)" ? ground(node.parentElement) : own);
+      const {backgroundColor, opacity} = getComputedStyle(node), below = ground(node.parentElement);
+      const colour = backgroundColor === "rgba(0, 0, 0, 0)" ? below.colour : backgroundColor;
+      grounds.set(node, {colour, opacity: below.opacity * opacity});
     }
     return grounds.get(node);
   };
-  const found = [...document.querySelectorAll("pre span, mjx-container > *")]
-    .filter(piece => piece.textContent.trim() && (piece.tagName !== "SPAN" || !piece.children.length));
+  const isText = node => node.nodeType === Node.TEXT_NODE && node.data.trim();
+  const isWritten = node => node instanceof HTMLElement && [...node.childNodes].some(isText);
+  const found = contrast
+    ? [...document.querySelectorAll("body *")].filter(isWritten)
+    : [...document.querySelectorAll("pre span:not(:has(*)), mjx-container > *")];
   const looks = found.map(piece => {
-    const {color, fontSize, fontWeight, opacity} = getComputedStyle(piece);
-    return [piece.tagName, color, fontSize, fontWeight, opacity, ground(piece)].join();
+    const {color, fontSize, fontWeight, visibility} = getComputedStyle(piece);
+    const {colour, opacity} = ground(piece);
+    return [piece.tagName, color, fontSize, fontWeight, visibility, colour, opacity].join();
   });
+  const visible = found.map(piece => getComputedStyle(piece).visibility === "visible");
   found.forEach((piece, i) => {
-    if (seen.has(looks[i])) piece.remove();
+    const isFirst = !seen.has(looks[i]);
     seen.add(looks[i]);
+    if (!contrast) isFirst || piece.remove();
+    else if (visible[i]) piece.style.visibility = isFirst ? "visible" : "hidden"; // inside a hidden one too
   });
 }"""
 
@@ -129,13 +144,12 @@ class Visit:
         self.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         self.page.emulate_media(media="print")
         self.page.set_viewport_size({"width": width, "height": 900})
-        self.page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        self.page.evaluate(TWO_FRAMES)
         yield
         self.page.emulate_media(media="screen")
         self.page.set_viewport_size(window)
         self.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        self.page.wait_for_timeout(500)  # the theme finds out anew what scrolls, and lets it take the focus
 
     def unrendered_math(self) -> list[str]:
         return self.page.evaluate(
@@ -149,13 +163,16 @@ class Visit:
         return [line.strip() for line in text.splitlines() if "**" in line or "$" in line]
 
     def findings(self) -> list[str]:
-        """Serious and critical findings of axe-core, without those of the theme; code and formulas go."""
+        """Serious and critical findings of axe-core, without those of the theme; texts go."""
         self.page.evaluate(FADED_IN)  # half faded in, a text has too little contrast
-        scrolling = Axe().run(self.page, options=SCROLLING).response  # which loads axe-core into the page
-        self.page.evaluate(ONE_OF_EACH_LOOK)
-        others = self.page.evaluate("options => axe.run(options)", OTHERS)
+        violations = (
+            Axe().run(self.page, options=FIRST).response["violations"]
+        )  # loads axe-core into the page
+        for contrast, options in ((False, THEN), (True, LAST)):
+            self.page.evaluate(ONE_OF_EACH_LOOK, contrast)
+            violations += self.page.evaluate("options => axe.run(options)", options)["violations"]
         found = []
-        for violation in scrolling["violations"] + others["violations"]:
+        for violation in violations:
             if violation["impact"] not in ("serious", "critical"):
                 continue
             for node in violation["nodes"]:

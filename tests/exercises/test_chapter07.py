@@ -1,6 +1,8 @@
 """Chapter 7's exercises: answers as learners write them, each met by the message for its misconception."""
 
 import math
+from bisect import bisect_left
+from functools import cache
 
 import numpy as np
 import pytest
@@ -136,8 +138,9 @@ def test_field_solution_by_counting():
     assert verdict("chapter07.field", counted).passed
 
 
+@cache
 def fewest(n, kernel):
-    plain = next(count for count in range(1, n) if counted(kernel, [1] * count) >= n)
+    plain = 1 + bisect_left(range(1, n), n, key=lambda count: counted(kernel, [1] * count))
     dilated = next(count for count in range(1, n) if kernel**count >= n)
     return plain, dilated
 

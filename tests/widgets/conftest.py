@@ -6,7 +6,7 @@ def test_example(mount):
     assert shown.get("causal") is True
 """
 
-import base64
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,16 @@ PAGE = """<!doctype html><html lang="{lang}" data-theme="{theme}"><head><meta ch
 html[data-theme=dark] body{{background:#121212}} body{{margin:0}} main{{width:{width}px}}
 </style></head><body><main></main></body></html>"""
 
+INPUT = """() => {
+  const input = Object.assign(document.createElement("input"), {type: "file", multiple: true});
+  return document.body.appendChild(input);
+}"""
+
 # The model as the static book has it: changes by identity, listeners called at once. Writes are recorded.
-MOUNT = """async ({esm, state}) => {
-  const revive = v => v && v.base64 !== undefined
-    ? new DataView(Uint8Array.from(atob(v.base64), c => c.charCodeAt(0)).buffer) : v;
-  const values = Object.fromEntries(Object.entries(state).map(([k, v]) => [k, revive(v)]));
+MOUNT = """async ({esm, state, binary, input}) => {
+  const values = {...state};
+  for (const [i, name] of binary.entries()) values[name] = new DataView(await input.files[i].arrayBuffer());
+  input.remove();
   const listeners = new Map(), of = e => listeners.get(e) ?? listeners.set(e, new Set()).get(e);
   const model = {
     saved: 0,
@@ -139,12 +144,20 @@ class Shown:
 
 
 @pytest.fixture
-def mount(chromium):
+def mount(chromium, tmp_path_factory):
     """`mount(widget, lang="en", theme="light", width=800, page=None) -> Shown`.
 
     An error in the page, or a request for anything, fails the test.
     """
     contexts, errors = [], []
+    folder = tmp_path_factory.getbasetemp()
+
+    def file_of(data: bytes) -> Path:
+        """Bytes as a file, which the browser reads itself: a message of megabytes would take seconds."""
+        path = folder / hashlib.sha256(data).hexdigest()
+        if not path.exists():
+            path.write_bytes(data)
+        return path
 
     def mount(widget, lang="en", theme="light", width=800, page=None):
         if page is None:
@@ -158,12 +171,12 @@ def mount(chromium):
             )
             page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
             page.set_content(PAGE.format(lang={"zh": "zh-CN"}.get(lang, lang), theme=theme, width=width))
-        state = {
-            name: {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
-            for name, value in widget.get_state().items()
-            if not name.startswith("_")
-        }
-        shown = Shown(page, page.evaluate(MOUNT, {"esm": widget._esm, "state": state}), errors)
+        state = {name: value for name, value in widget.get_state().items() if not name.startswith("_")}
+        binary = [name for name, value in state.items() if isinstance(value, bytes)]
+        input = page.evaluate_handle(INPUT).as_element()
+        input.set_input_files([file_of(state.pop(name)) for name in binary])
+        given = {"esm": widget._esm, "state": state, "binary": binary, "input": input}
+        shown = Shown(page, page.evaluate(MOUNT, given), errors)
         shown.settle()
         return shown
 

@@ -1,5 +1,6 @@
 """The data-flow explorer: its tensors are PyTorch's, its code is ours, and every block can be reached."""
 
+import base64
 import functools
 import re
 from pathlib import Path
@@ -485,14 +486,14 @@ def test_a_file_of_another_kind_is_refused(mount):
     shown = mount(explorer(), lang="en")
     gru = (ROOT / "src/attnbook/checkpoints/grammar-gru.safetensors").read_bytes()
     said = shown.js(
-        """const bytes = Uint8Array.from(arg).buffer;
+        """const bytes = Uint8Array.from(atob(arg), c => c.charCodeAt(0)).buffer;
         const get = name => name === "checkpoint" ? bytes : model.get(name);
         const other = {...model, get};
         const place = document.createElement("div"); document.body.append(place);
         const stop = module.default.render({model: other, el: place});
         const said = place.querySelector("[role=alert]").textContent; stop(); place.remove();
         return said;""",
-        list(gru),
+        base64.b64encode(gru).decode(),
     )
     assert said == "checkpoint: expected a Transformer, found Seq2Seq"
 

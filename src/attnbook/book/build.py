@@ -121,7 +121,7 @@ def build_site(root: Path, site: Path, say=print) -> None:
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     execute = config.get("execute", {})
     start = time.perf_counter()
-    folder = execution.cache_folder(root / execute.get("cache", "build/.jupyter_cache"))
+    folder = execution.cache_folder_of(root)
     execution.execute(chapters(root), root, folder, execute.get("timeout", 300), say=say)
     ran = time.perf_counter()
 

@@ -2,6 +2,7 @@
 
 Outputs are kept by jupyter-cache, keyed by the code cells. They also depend on the package: so each state of
 `src/attnbook` (without the book's own code) and of the libraries that make outputs has its own cache folder.
+What nbval has executed is kept there too (`from_nbval.py`).
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import nbformat
+import yaml
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
 from nbclient import NotebookClient
@@ -37,6 +39,9 @@ LIBRARIES = ("torch", "numpy", "anywidget", "ipywidgets", "plotly")
 DATABASE_ERRORS = (SQLAlchemyError, RuntimeError)  # the latter is what jupyter-cache makes of most of them
 KEPT_FOLDERS = 2  # states of the package whose outputs are kept
 AT_ONCE = 4  # notebooks; each takes a core and up to a gigabyte
+RECORDED = {"store_widget_state": True, "record_timing": False}  # times would be part of the cache's key
+# Figures as JSON only: the default also stores a script that asks another host for plotly.js.
+ENVIRONMENT = {"PLOTLY_RENDERER": "plotly_mimetype"}
 logger = logging.getLogger(__name__)
 
 
@@ -66,6 +71,12 @@ def cache_folder(parent: Path) -> Path:
     for old in others[KEPT_FOLDERS:]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+def cache_folder_of(root: Path) -> Path:
+    """The same for the sources in `root`, whose `_config.yml` says where the cache is."""
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    return cache_folder(root / config.get("execute", {}).get("cache", "build/.jupyter_cache"))
 
 
 def configure(app: Sphinx, config: Config) -> None:
@@ -203,6 +214,19 @@ def is_cached(cache: JupyterCacheAbstract, notebook: nbformat.NotebookNode) -> b
     return True
 
 
+def drop_outputs(notebook: nbformat.NotebookNode) -> None:
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+
+
+def refuse_widget_errors(notebook: nbformat.NotebookNode, name: str) -> None:
+    """`BookError` if a widget of an executed notebook shows an error."""
+    widgets = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+    for message in saved_errors(widgets):
+        raise BookError(f"{name}: a widget's output holds an error: {message}")
+
+
 class Run:
     """One execution of a notebook, in place, which another thread can stop."""
 
@@ -217,8 +241,7 @@ class Run:
             on_cell_start=self._begin,
             timeout=timeout,
             resources={"metadata": {"path": str(path.parent)}},
-            store_widget_state=True,
-            record_timing=False,  # times would become part of the cache's key
+            **RECORDED,
             extra_arguments=[
                 "--log-level=ERROR"
             ],  # the kernel warns about a connection that never leaves this machine
@@ -226,13 +249,9 @@ class Run:
 
     def execute(self) -> None:
         """Raises `BookError` for a cell that fails, hangs or kills its kernel."""
-        for cell in self.notebook.cells:
-            if cell.cell_type == "code":
-                cell.outputs, cell.execution_count = [], None
-        # Figures as JSON only: the default also stores a script that asks another host for plotly.js.
-        environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}
+        drop_outputs(self.notebook)
         try:
-            self._client.execute(env=environment)
+            self._client.execute(env={**os.environ, **ENVIRONMENT})
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             what = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
             if self._cell is None:
@@ -240,9 +259,7 @@ class Run:
             cell = self.notebook.cells[self._cell]
             where = cell_name(self.name, self._cell, cell)
             raise BookError(f"{where} failed: {what}\n{cell.source}") from error
-        widgets = self.notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
-        for message in saved_errors(widgets):
-            raise BookError(f"{self.name}: a widget's output holds an error: {message}")
+        refuse_widget_errors(self.notebook, self.name)
 
     def stop(self) -> None:
         """Kill the kernel; one that is only being started ends before its first cell."""
