@@ -32,7 +32,7 @@ class Record:
         self._cell = 0  # the index of the one that is being executed
         self._passed = set()
         kernel, execute = file.kernel, file.kernel.kc.execute
-        # With a history, as nbclient asks for it and nbval does not: without one IPython shows what a `;` hides.
+        # With a history, as nbclient asks for it and nbval does not: without it IPython shows what `;` hides.
         kernel.kc.execute = lambda code, **options: execute(code, **{**options, "store_history": True})
         self._client = NotebookClient(self.notebook, **execution.RECORDED)
         self._client.kc = kernel.kc

@@ -72,6 +72,7 @@
   addEventListener("afterprint", () => {
     if (theme !== null) root.dataset.theme = theme;
     theme = null;
+    requestAnimationFrame(reach); // paper is narrower and nothing scrolls there
   });
   const LOADING =
     '.attnbook-widget:is([data-state="waiting"], [data-state="loading"]), .attnbook-figure:not([data-state])';
