@@ -162,13 +162,16 @@ class Visit:
         text = self.page.evaluate(ARTICLE_TEXT)
         return [line.strip() for line in text.splitlines() if "**" in line or "$" in line]
 
-    def findings(self) -> list[str]:
-        """Serious and critical findings of axe-core, without those of the theme; texts go."""
+    def findings(self, looks_only: bool = False) -> list[str]:
+        """Serious and critical findings of axe-core, without those of the theme; texts go.
+
+        With `looks_only` what depends on theme and width: contrast, and places that scroll.
+        """
         self.page.evaluate(FADED_IN)  # half faded in, a text has too little contrast
         violations = (
             Axe().run(self.page, options=FIRST).response["violations"]
         )  # loads axe-core into the page
-        for contrast, options in ((False, THEN), (True, LAST)):
+        for contrast, options in ((True, LAST),) if looks_only else ((False, THEN), (True, LAST)):
             self.page.evaluate(ONE_OF_EACH_LOOK, contrast)
             violations += self.page.evaluate("options => axe.run(options)", options)["violations"]
         found = []
