@@ -45,7 +45,8 @@
   addEventListener("load", () => {
     reach();
     document.addEventListener("attnbook-typeset", reach);
-    addEventListener("resize", reach);
+    // The window, the side bars and paper, on which nothing scrolls, all change the article's width.
+    new ResizeObserver(reach).observe(document.querySelector("article") ?? document.body);
     document.addEventListener("toggle", reach, true);
   });
 
@@ -72,7 +73,6 @@
   addEventListener("afterprint", () => {
     if (theme !== null) root.dataset.theme = theme;
     theme = null;
-    requestAnimationFrame(reach); // paper is narrower and nothing scrolls there
   });
   const LOADING =
     '.attnbook-widget:is([data-state="waiting"], [data-state="loading"]), .attnbook-figure:not([data-state])';
