@@ -71,18 +71,18 @@ ONE_OF_EACH_LOOK = """contrast => {
   const found = contrast
     ? [...document.querySelectorAll("body *")].filter(isWritten)
     : [...document.querySelectorAll("pre span:not(:has(*)), mjx-container > *")];
-  const looks = found.map(piece => {
+  const looks = found.map(piece => { // all of them before the first is changed
     const {color, fontSize, fontWeight, visibility} = getComputedStyle(piece);
     const {colour, opacity} = ground(piece);
-    return [piece.tagName, color, fontSize, fontWeight, visibility, colour, opacity].join();
+    const look = [piece.tagName, color, fontSize, fontWeight, visibility, colour, opacity].join();
+    return {piece, look, isVisible: visibility === "visible"};
   });
-  const visible = found.map(piece => getComputedStyle(piece).visibility === "visible");
-  found.forEach((piece, i) => {
-    const isFirst = !seen.has(looks[i]);
-    seen.add(looks[i]);
-    if (!contrast) isFirst || piece.remove();
-    else if (visible[i]) piece.style.visibility = isFirst ? "visible" : "hidden"; // inside a hidden one too
-  });
+  for (const {piece, look, isVisible} of looks) {
+    const isFirst = !seen.has(look);
+    seen.add(look);
+    if (contrast && isVisible) piece.style.visibility = isFirst ? "visible" : "hidden"; // in a hidden one too
+    if (!contrast && !isFirst) piece.remove();
+  }
 }"""
 
 
@@ -168,9 +168,8 @@ class Visit:
         With `looks_only` what depends on theme and width: contrast, and places that scroll.
         """
         self.page.evaluate(FADED_IN)  # half faded in, a text has too little contrast
-        violations = (
-            Axe().run(self.page, options=FIRST).response["violations"]
-        )  # loads axe-core into the page
+        # The first run loads axe-core into the page.
+        violations = Axe().run(self.page, options=FIRST).response["violations"]
         for contrast, options in ((True, LAST),) if looks_only else ((False, THEN), (True, LAST)):
             self.page.evaluate(ONE_OF_EACH_LOOK, contrast)
             violations += self.page.evaluate("options => axe.run(options)", options)["violations"]

@@ -9,24 +9,22 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from test_fixture_site import make_book
 
 from attnbook.book import execution
 from attnbook.book.widgets import STATE
 
-ROOT = Path(__file__).parents[2]
-FIXTURE = Path(__file__).parent / "fixture"
 COMMAND = [sys.executable, "-m", "pytest", "--nbval-lax", "-p", "attnbook.book.from_nbval", "chapters"]
 
 
 @pytest.fixture
 def root(tmp_path):
     """The sources of the little book, with a cell more that shows nothing."""
-    folder = shutil.copytree(FIXTURE, tmp_path / "小 book")
+    folder = make_book(tmp_path / "小 book")
     path = folder / "chapters" / "01-second.ipynb"
     notebook = nbformat.read(path, as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell("'not shown';", id="quiet"))
     nbformat.write(notebook, path)
-    shutil.copy(ROOT / "_config.yml", folder)
     (folder / "pytest.ini").write_text("[pytest]\n")
     return folder
 

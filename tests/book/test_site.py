@@ -107,14 +107,13 @@ def test_page(chromium, home, name, width, theme):
         if edition in OTHER:
             assert page.page.locator(f'.attnbook-lang[lang="{OTHER[edition]}"]:visible').count() == 0
         elif theme == "light":
-            with (
-                page.on_paper()
-            ):  # the widest edition; what sticks out makes the browser print all of it smaller
+            # The widest edition; what sticks out makes the browser print the whole page smaller.
+            with page.on_paper():
                 assert page.overflow() <= 0
         assert page.findings(looks_only=(theme == "light") == (edition == "both")) == []
 
 
-# Each page leads once round the editions, and one from each to both others.
+# Every page leads once round the editions; one page leads from each edition to both others.
 ROUND, ALL_WAYS = ("en", "both", "zh"), ("en", "both", "zh", "both", "en", "zh")
 
 
