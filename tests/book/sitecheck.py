@@ -8,11 +8,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from axe_playwright_python.sync_playwright import Axe
+import accessibility
 
 OWN_SCRIPTS = ("attnbook.js", "widget-host.js", "plotly-figures.js")
-# Findings of axe-core that lie in the theme's markup, not in ours: rule and a piece of the element's HTML.
-THEIRS: list[tuple[str, str]] = []
 _STATE = re.compile(r'<script type="application/vnd.jupyter.widget-state\+json">(.*?)</script>', re.S)
 
 # What a reader sees of the article as running text: code, formulas, scripts and widgets left out.
@@ -43,47 +41,6 @@ FADED_IN = """() => Promise.allSettled(
     document.getAnimations()
         .filter(animation => animation.effect.getComputedTiming().endTime !== Infinity)
         .map(animation => animation.finished))"""
-
-# axe-core takes time for each element, and a page has thousands of pieces of code and of formulas.
-# So places that scroll are looked at first; then one piece of each look on each ground stays; and last, for
-# contrast, which takes the longest, one text of each look. Texts in pictures all stay: what is behind them is
-# not in the styles.
-FIRST = {"runOnly": ["scrollable-region-focusable"], "resultTypes": ["violations"]}
-LAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
-MODERATE = ["region"]  # what it finds is never serious, and takes long
-THEN = {
-    "rules": {rule: {"enabled": False} for rule in FIRST["runOnly"] + LAST["runOnly"] + MODERATE},
-    "resultTypes": ["violations"],
-}
-ONE_OF_EACH_LOOK = """contrast => {
-  const grounds = new Map(), seen = new Set();
-  const ground = node => { // its colour, and how opaque the text on it is
-    if (!node) return {colour: "", opacity: 1};
-    if (!grounds.has(node)) {
-      const {backgroundColor, opacity} = getComputedStyle(node), below = ground(node.parentElement);
-      const colour = backgroundColor === "rgba(0, 0, 0, 0)" ? below.colour : backgroundColor;
-      grounds.set(node, {colour, opacity: below.opacity * opacity});
-    }
-    return grounds.get(node);
-  };
-  const isText = node => node.nodeType === Node.TEXT_NODE && node.data.trim();
-  const isWritten = node => node instanceof HTMLElement && [...node.childNodes].some(isText);
-  const found = contrast
-    ? [...document.querySelectorAll("body *")].filter(isWritten)
-    : [...document.querySelectorAll("pre span:not(:has(*)), mjx-container > *")];
-  const looks = found.map(piece => { // all of them before the first is changed
-    const {color, fontSize, fontWeight, visibility} = getComputedStyle(piece);
-    const {colour, opacity} = ground(piece);
-    const look = [piece.tagName, color, fontSize, fontWeight, visibility, colour, opacity].join();
-    return {piece, look, isVisible: visibility === "visible"};
-  });
-  for (const {piece, look, isVisible} of looks) {
-    const isFirst = !seen.has(look);
-    seen.add(look);
-    if (contrast && isVisible) piece.style.visibility = isFirst ? "visible" : "hidden"; // in a hidden one too
-    if (!contrast && !isFirst) piece.remove();
-  }
-}"""
 
 
 class Visit:
@@ -149,7 +106,21 @@ class Visit:
         self.page.emulate_media(media="screen")
         self.page.set_viewport_size(window)
         self.page.evaluate("dispatchEvent(new Event('afterprint'))")
-        self.page.wait_for_timeout(500)  # the theme finds out anew what scrolls, and lets it take the focus
+        self._reach()
+
+    def look(self, width: int, theme: str) -> None:
+        """Turn to another look, as a reader does who turns a phone or sits there when night falls."""
+        window = self.page.viewport_size | {"width": width}
+        if self.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") != (theme == "dark"):
+            self.page.emulate_media(color_scheme=theme)
+        if window != self.page.viewport_size:
+            self.page.set_viewport_size(window)
+            self._reach()
+        self.page.evaluate(TWO_FRAMES)
+
+    def _reach(self) -> None:
+        """Wait until the theme has found out anew what scrolls, and lets it take the focus."""
+        self.page.wait_for_timeout(500)
 
     def unrendered_math(self) -> list[str]:
         return self.page.evaluate(
@@ -163,24 +134,17 @@ class Visit:
         return [line.strip() for line in text.splitlines() if "**" in line or "$" in line]
 
     def findings(self, looks_only: bool = False) -> list[str]:
-        """Serious and critical findings of axe-core, without those of the theme; texts go.
+        """What is serious for readers with an impairment.
 
-        With `looks_only` what depends on theme and width: contrast, and places that scroll.
+        With `looks_only` what depends on theme and width: contrast, and places that scroll. Without, most
+        pieces of code and formulas are gone afterwards.
         """
         self.page.evaluate(FADED_IN)  # half faded in, a text has too little contrast
-        # The first run loads axe-core into the page.
-        violations = Axe().run(self.page, options=FIRST).response["violations"]
-        for contrast, options in ((True, LAST),) if looks_only else ((False, THEN), (True, LAST)):
-            self.page.evaluate(ONE_OF_EACH_LOOK, contrast)
-            violations += self.page.evaluate("options => axe.run(options)", options)["violations"]
-        found = []
-        for violation in violations:
-            if violation["impact"] not in ("serious", "critical"):
-                continue
-            for node in violation["nodes"]:
-                if not any(violation["id"] == rule and piece in node["html"] for rule, piece in THEIRS):
-                    summary = " ".join(node.get("failureSummary", "").split())
-                    found.append(f"{violation['id']}: {node['html'][:160]} ({summary[:200]})")
+        found = accessibility.findings(self.page, accessibility.SCROLLING)
+        found += accessibility.contrasts(self.page)
+        if not looks_only:
+            accessibility.thin_out(self.page)
+            found += accessibility.findings(self.page, accessibility.ALL_BUT_CONTRAST)
         return found
 
 

@@ -3,15 +3,13 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from sitecheck import policy, served, visit
 from test_fixture_site import SECOND, START, make_book
 
-from attnbook.book.build import main
+from attnbook.book.build import main, run_editions
 
 LANGUAGES = ("zh", "en")
 ATTRIBUTE = re.compile(
@@ -58,16 +56,11 @@ def test_line_ends_of_windows_change_nothing(book, site, tmp_path):
             text = json.dumps(notebook, ensure_ascii=False, indent=1)
         path.write_text(text, encoding="utf-8", newline="\r\n")
     (cache,) = [path for path in (root / "build" / ".jupyter_cache").iterdir() if path.is_dir()]
-    command = [sys.executable, "-m", "attnbook.book", "--edition", "en", "--root", root]
-    command += ["--output", tmp_path / "en", "--cache", cache]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, **pipes) as edition:
-        said = edition.stdout.read().decode()
-        assert edition.wait() == 0, said
+    run_editions(root, tmp_path, cache, ["en"])
     for name in (START, SECOND):
         articles = [
             re.search(r"<article.*</article>", (folder / name).read_text(encoding="utf-8"), re.S)[0]
-            for folder in (site / "en", tmp_path / "en")
+            for folder in (site / "en", tmp_path / "en" / "html")
         ]
         assert articles[0] == articles[1]
 

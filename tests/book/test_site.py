@@ -84,33 +84,37 @@ def home():
         yield address
 
 
-@pytest.mark.parametrize(("width", "theme"), LOOKS)
 @pytest.mark.parametrize("name", PAGES)
-def test_page(chromium, home, name, width, theme):
-    """A wide light page comes from disk, a narrow dark one from a server with a strict policy.
+def test_page(chromium, home, name):
+    """A page in both looks: it is opened in one of them and changes to the other while it is read.
 
-    The names and roles of what is on it are looked at once, in the parallel edition when it is narrow.
+    The English edition comes from a server with a strict policy, the others come from disk; a Chinese page is
+    opened on a phone at night. The names and roles of what is there are looked at once, in the second look.
     """
-    with visit(chromium, width, theme, home="file:" if theme == "light" else home) as page:
-        page.go((SITE / name).as_uri() if theme == "light" else f"{home}{name}")
-        page.show_all()
-        assert page.problems == []
-        assert set(page.states(".attnbook-widget")) <= {"mounted"}
-        assert set(page.states(".attnbook-figure")) <= {"drawn"}
-        assert page.unrendered_math() == []
-        assert page.literal_marks() == []
-        assert page.overflow() <= 0
-        assert page.page.evaluate("document.documentElement.dataset.theme") == theme
-        edition = edition_of(name)
+    edition = edition_of(name)
+    looks = LOOKS[::-1] if edition == "zh" else LOOKS
+    address = f"{home}{name}" if edition == "en" else (SITE / name).as_uri()
+    with visit(chromium, *looks[0], home=home if edition == "en" else "file:") as page:
+        page.go(address)
         language = "en" if edition == "both" else edition  # of the browser, and of the page
         assert page.page.evaluate("document.documentElement.lang") == {"zh": "zh-CN", "en": "en"}[language]
-        if edition in OTHER:
-            assert page.page.locator(f'.attnbook-lang[lang="{OTHER[edition]}"]:visible').count() == 0
-        elif theme == "light":
-            # The widest edition; what sticks out makes the browser print the whole page smaller.
-            with page.on_paper():
-                assert page.overflow() <= 0
-        assert page.findings(looks_only=(theme == "light") == (edition == "both")) == []
+        page.show_all()
+        for width, theme in looks:
+            page.look(width, theme)
+            assert page.page.evaluate("document.documentElement.dataset.theme") == theme
+            assert page.problems == []
+            assert set(page.states(".attnbook-widget")) <= {"mounted"}
+            assert set(page.states(".attnbook-figure")) <= {"drawn"}
+            assert page.unrendered_math() == []
+            assert page.literal_marks() == []
+            assert page.overflow() <= 0
+            if edition in OTHER:
+                assert page.page.locator(f'.attnbook-lang[lang="{OTHER[edition]}"]:visible').count() == 0
+            elif theme == "light":
+                # The widest edition; what sticks out makes the browser print the whole page smaller.
+                with page.on_paper():
+                    assert page.overflow() <= 0
+            assert page.findings(looks_only=(width, theme) == looks[0]) == []
 
 
 # Every page leads once round the editions; one page leads from each edition to both others.

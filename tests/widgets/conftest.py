@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from accessibility import ALL, findings
 
 PAGE = """<!doctype html><html lang="{lang}" data-theme="{theme}"><head><meta charset="utf-8">
 <title>widget</title><style>
@@ -126,12 +126,7 @@ class Shown:
 
     def violations(self) -> list[str]:
         """Serious and critical findings of axe-core inside the widget."""
-        found = Axe().run(self.page, context="main").response["violations"]
-        return [
-            f"{v['id']}: {v['nodes'][0]['html'][:200]} {v['nodes'][0].get('failureSummary', '')}"
-            for v in found
-            if v["impact"] in ("serious", "critical")
-        ]
+        return findings(self.page, ALL, "main")
 
     def cost(self, action: str, times: int = 11) -> float:
         """Milliseconds on a quiet core of `action` (JavaScript; `i` counts), its drawing, style and layout.

@@ -6,15 +6,20 @@ build removes what the stopped one left. Of two builds of one site the second wa
 
 import argparse
 import errno
+import io
+import multiprocessing
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import yaml
@@ -28,6 +33,13 @@ from .language import EDITIONS, LANGUAGES, pick
 from .lock import alone
 from .repository import Repository, repository_of
 
+# Where processes can be forked, those of the editions share one import of this module, Sphinx and torch:
+# most of the time that a small book takes.
+if "forkserver" in multiprocessing.get_all_start_methods():
+    PROCESSES = multiprocessing.get_context("forkserver")
+    PROCESSES.set_forkserver_preload([__name__])
+else:
+    PROCESSES = multiprocessing.get_context("spawn")
 OLD = "old"  # where the old site waits until the new one is in its place
 FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 
@@ -54,34 +66,33 @@ def build_edition(root: Path, language: str, output: Path, cache: Path) -> int:
     return int(result != 0) if isinstance(result, int) else 1
 
 
-def run_editions(root: Path, folder: Path, cache: Path) -> None:
+def run_editions(root: Path, folder: Path, cache: Path, editions: Iterable[str] = EDITIONS) -> None:
     """Build each edition into `folder/EDITION/html`, in a process of its own that ends when this one does.
 
     `BookError` with what they said if one fails.
     """
-    processes: dict[str, subprocess.Popen] = {}
+    running: dict[str, tuple[Connection, BaseProcess]] = {}
     failed = []
     try:
-        for edition in EDITIONS:
-            command = [sys.executable, "-X", "utf8", "-m", "attnbook.book", "--edition", edition]
-            command += ["--root", root, "--output", folder / edition / "html", "--cache", cache]
-            processes[edition] = subprocess.Popen(
-                list(map(str, command)),
-                stdin=subprocess.PIPE,  # its end tells the process that this one is gone
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-            )
-        for edition, process in processes.items():
-            said = process.stdout.read().strip()
-            if process.wait():
+        for edition in editions:
+            answer, end = PROCESSES.Pipe(duplex=False)
+            given = (end, dict(os.environ), root, edition, folder / edition / "html", cache)
+            process = PROCESSES.Process(target=_run_edition, args=given)
+            process.start()
+            end.close()
+            running[edition] = answer, process
+        for edition, (answer, process) in running.items():
+            try:
+                code, said = answer.recv()
+            except EOFError:
+                process.join()
+                code, said = 1, f"Its process ended ({process.exitcode})."
+            if code:
                 failed.append(f"The {edition} edition was not built:\n{said}")
     finally:
-        for process in processes.values():
+        for _, process in running.values():
             process.kill()
-            process.communicate()
+            process.join()
     for reason in FULL:
         if any(reason in said for said in failed):  # once, not once for every file
             raise BookError(f"The site cannot be written: {reason}: {folder}")
@@ -89,15 +100,24 @@ def run_editions(root: Path, folder: Path, cache: Path) -> None:
         raise BookError("\n\n".join(failed))
 
 
-def end_with_parent() -> None:
-    """End this process when the one that holds the other end of its standard input is gone."""
+def _run_edition(answer: Connection, environment: dict[str, str], *arguments) -> None:
+    """What an edition's process does: `build_edition`, whose code and all that was said it sends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.update(environment)
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        try:
+            code = build_edition(*arguments)
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+    answer.send((code, said.getvalue().strip()))
 
-    def wait() -> None:
-        while os.read(0, 1):
-            pass
-        os._exit(1)
 
-    threading.Thread(target=wait, daemon=True).start()
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def chapters(root: Path) -> list[Path]:
@@ -255,8 +275,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--package", help="with --notebooks: what their first cell installs with pip")
     parser.add_argument("--publish", action="store_true", help="from the built site make what is published")
     parser.add_argument("--pdf", action="store_true", help="print the built site as PDF (needs Chromium)")
-    parser.add_argument("--edition", choices=EDITIONS, help=argparse.SUPPRESS)
-    parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     root = options.root.resolve()
     for name in ("_config.yml", "_toc.yml"):
@@ -267,9 +285,6 @@ def main(arguments: list[str] | None = None) -> int:
             )
             return 1
     site = (options.output or root / "build" / "site").resolve()
-    if options.edition:
-        end_with_parent()
-        return build_edition(root, options.edition, site, options.cache.resolve())
     if not options.notebooks and (options.without_solutions or options.package):
         parser.error("--without-solutions and --package go with --notebooks")
     try:
