@@ -64,8 +64,8 @@ unit: $(STAMP) ## Unit, property and bilingual tests
 nbval: $(STAMP) ## Execute every chapter and compare marked outputs; make book uses what it has executed
 	OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --nbval-lax -n 2 --dist loadfile -p attnbook.book.from_nbval chapters
 
-site-test: $(STAMP) ## Browser tests of the built site (after make book)
-	"$(BIN)/python" -m pytest -n 2 tests/book/test_site.py
+site-test: $(STAMP) ## Browser tests of the built site, which often wait (after make book)
+	"$(BIN)/python" -m pytest -n 3 --dist worksteal tests/book/test_site.py
 
 lab: $(STAMP) ## Open the chapters in JupyterLab
 	"$(BIN)/jupyter" lab chapters

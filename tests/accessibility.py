@@ -2,8 +2,8 @@
 
 from axe_playwright_python.sync_playwright import Axe
 
-SCROLLING = {"runOnly": ["scrollable-region-focusable"]}
 CONTRAST = {"runOnly": ["color-contrast"]}
+SCROLLING = {"runOnly": ["scrollable-region-focusable"]}
 
 
 def without(*rules: str) -> dict:
@@ -35,27 +35,30 @@ const looks = found.map(piece => { // all of them before the first is changed
   return {piece, isFirst, isVisible: visibility === "visible"};
 });"""
 
-# Texts in pictures all stay: what is behind them is not in the styles.
-HIDE = f"""within => {{
-  const isText = node => node.nodeType === Node.TEXT_NODE && node.data.trim();
-  const isWritten = node => node instanceof HTMLElement && [...node.childNodes].some(isText);
-  const found = [...document.querySelectorAll(`${{within ?? "body"}} *`)].filter(isWritten);
+# A page has thousands of pieces of code and of formulas; these are taken away, all but one of each look.
+TAKE_AWAY = f"""() => {{
+  const found = [...document.querySelectorAll("pre span:not(:has(*)), mjx-container > *")];
   {LOOKS}
-  const hidden = [];
-  for (const {{piece, isFirst, isVisible}} of looks) {{
-    if (!isVisible) continue;
-    hidden.push([piece, piece.style.visibility]);
-    piece.style.visibility = isFirst ? "visible" : "hidden"; // in a hidden one too
-  }}
-  window.restore = () => {{
-    for (const [piece, visibility] of hidden) piece.style.visibility = visibility;
+  const others = looks.filter(({{isFirst}}) => !isFirst);
+  const away = others.map(({{piece}}) => [piece, document.createComment("")]);
+  for (const [piece, place] of away) piece.replaceWith(place);
+  window.bringBack = () => {{
+    for (const [piece, place] of away) place.replaceWith(piece);
   }};
 }}"""
 
-REMOVE = f"""() => {{
-  const found = [...document.querySelectorAll("pre span:not(:has(*)), mjx-container > *")];
+# Texts in pictures all stay: what is behind them is not in the styles.
+HIDE = f"""() => {{
+  const isText = node => node.nodeType === Node.TEXT_NODE && node.data.trim();
+  const isWritten = node => node instanceof HTMLElement && [...node.childNodes].some(isText);
+  const found = [...document.querySelectorAll("body *")].filter(isWritten);
   {LOOKS}
-  for (const {{piece, isFirst}} of looks) if (!isFirst) piece.remove();
+  const visible = looks.filter(({{isVisible}}) => isVisible).map(one => [one, one.piece.style.visibility]);
+  for (const [{{piece, isFirst}}] of visible)
+    piece.style.visibility = isFirst ? "visible" : "hidden"; // in a hidden one too
+  window.show = () => {{
+    for (const [{{piece}}, before] of visible) piece.style.visibility = before;
+  }};
 }}"""
 
 
@@ -74,14 +77,16 @@ def findings(page, options: dict, within: str | None = None) -> list[str]:
     ]
 
 
-def contrasts(page, within: str | None = None) -> list[str]:
-    """Texts that stand out too little; of each look on each ground, one text is looked at."""
-    page.evaluate(HIDE, within)
-    found = findings(page, CONTRAST, within)
-    page.evaluate("() => restore()")
+def findings_of_a_long_page(page, looks_only: bool = False) -> list[str]:
+    """The same of all rules; of what looks the same, one piece is looked at.
+
+    With `looks_only` what depends on theme and width: contrast, and places that scroll.
+    """
+    found = findings(page, SCROLLING)  # while all are there that overflow
+    page.evaluate(TAKE_AWAY)
+    if not looks_only:
+        found += findings(page, ALL_BUT_CONTRAST)
+    page.evaluate(HIDE)
+    found += findings(page, CONTRAST)
+    page.evaluate("() => { show(); bringBack(); }")
     return found
-
-
-def thin_out(page) -> None:
-    """Take away all pieces of code and formulas but one of each look: a page has thousands."""
-    page.evaluate(REMOVE)

@@ -8,7 +8,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import accessibility
+from accessibility import findings_of_a_long_page
 
 OWN_SCRIPTS = ("attnbook.js", "widget-host.js", "plotly-figures.js")
 _STATE = re.compile(r'<script type="application/vnd.jupyter.widget-state\+json">(.*?)</script>', re.S)
@@ -134,18 +134,9 @@ class Visit:
         return [line.strip() for line in text.splitlines() if "**" in line or "$" in line]
 
     def findings(self, looks_only: bool = False) -> list[str]:
-        """What is serious for readers with an impairment.
-
-        With `looks_only` what depends on theme and width: contrast, and places that scroll. Without, most
-        pieces of code and formulas are gone afterwards.
-        """
+        """What is serious for readers with an impairment; see `findings_of_a_long_page`."""
         self.page.evaluate(FADED_IN)  # half faded in, a text has too little contrast
-        found = accessibility.findings(self.page, accessibility.SCROLLING)
-        found += accessibility.contrasts(self.page)
-        if not looks_only:
-            accessibility.thin_out(self.page)
-            found += accessibility.findings(self.page, accessibility.ALL_BUT_CONTRAST)
-        return found
+        return findings_of_a_long_page(self.page, looks_only)
 
 
 @contextmanager
