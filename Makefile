@@ -9,8 +9,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 COLAB_STAMP := $(COLAB)/.installed-torch-$(TORCH)
 PORT ?= 8000
+# Processes for tests, which often wait for a browser: half as many again as there are cores.
+WORKERS ?= $(shell "$(PYTHON)" -c 'import os; print(max(2, os.cpu_count() * 3 // 2))')
 SOLUTIONS ?= yes
 NOTEBOOKS ?= zh/02-* en/11-* zh/12-* en/14-*
+
+# What Python has compiled is kept, even where that is switched off: every command starts many processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help book pdf publish-tree test lint unit nbval site-test lab serve notebooks bench clean test-colab
@@ -30,7 +35,8 @@ endef
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(call environment,$(VENV))
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[book,pdf,test]'
+	# Nothing is compiled that is never imported, which is most of it.
+	"$(BIN)/python" -m pip install --quiet --no-compile -c constraints.txt -e '.[book,pdf,test]'
 	@touch "$@"
 
 book: $(STAMP) ## Build the book in both languages, and in parallel, into build/site
@@ -59,13 +65,13 @@ lint: $(STAMP) ## Style of code and notebooks (ruff)
 	"$(BIN)/ruff" format --check .
 
 unit: $(STAMP) ## Unit, property and bilingual tests
-	"$(BIN)/python" -m pytest -n auto --dist worksteal --ignore=tests/book/test_site.py
+	"$(BIN)/python" -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/book/test_site.py
 
 nbval: $(STAMP) ## Execute every chapter and compare marked outputs; make book uses what it has executed
 	OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --nbval-lax -n 2 --dist loadfile -p attnbook.book.from_nbval chapters
 
-site-test: $(STAMP) ## Browser tests of the built site, which often wait (after make book)
-	"$(BIN)/python" -m pytest -n 3 --dist worksteal tests/book/test_site.py
+site-test: $(STAMP) ## Browser tests of the built site (after make book)
+	"$(BIN)/python" -m pytest -n $(WORKERS) --dist worksteal tests/book/test_site.py
 
 lab: $(STAMP) ## Open the chapters in JupyterLab
 	"$(BIN)/jupyter" lab chapters

@@ -80,6 +80,11 @@ class Visit:
             self.page.wait_for_function("() => window.MathJax?.startup?.promise")
             self.page.evaluate("() => MathJax.startup.promise")
 
+    def leave_formulas(self) -> None:
+        """From now on formulas stay as they are written: a page is quickly there, and nothing moves later."""
+        empty = {"body": "", "content_type": "text/javascript"}
+        self.page.route("**/_static/mathjax/**", lambda route: route.fulfill(**empty))
+
     def show_all(self) -> None:
         """Bring everything into view and wait until nothing is loading."""
         self.page.evaluate(SHOW_ALL)

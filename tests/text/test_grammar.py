@@ -74,6 +74,13 @@ def test_a_seed_gives_the_same_corpus_for_ever(split, digest):
     assert hashlib.sha256(written.encode()).hexdigest()[:16] == digest
 
 
+def test_who_changes_a_corpus_changes_only_that_one():
+    first = corpus(20, seed=5)
+    kept = list(first)
+    first.pop()
+    assert corpus(20, seed=5) == kept
+
+
 def test_a_short_corpus_begins_a_long_one():
     assert corpus(300, seed=3)[:50] == corpus(50, seed=3)
 

@@ -39,7 +39,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import accumulate
 from random import Random
@@ -340,6 +340,11 @@ def corpus(n: int, seed: int = 0, split: str = "train") -> list[Pair]:
         raise TypeError(f"seed: expected an int of at least 0, found {seed!r} ({type(seed).__name__})")
     if seed < 0:
         raise ValueError(f"seed: expected an int of at least 0, found {seed}")
+    return list(_corpus(n, seed, split))
+
+
+@lru_cache(maxsize=len(SPLITS))  # of a corpus that a notebook uses again and again
+def _corpus(n: int, seed: int, split: str) -> tuple[Pair, ...]:
     random = Random(seed * len(SPLITS) + SPLITS.index(split))
     pairs: dict[tuple[str, ...], Pair] = {}
     while len(pairs) < n:
@@ -351,7 +356,7 @@ def corpus(n: int, seed: int = 0, split: str = "train") -> list[Pair]:
         if _fits(chinese):
             pair = _align(chinese, english)
             pairs.setdefault(pair.source, pair)
-    return list(pairs.values())
+    return tuple(pairs.values())
 
 
 def _fits(tokens: list[Token]) -> bool:
