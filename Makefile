@@ -33,9 +33,9 @@ define environment
   "$(PYTHON)" -m venv "$(1)"; }
 endef
 
+# Python compiles what it imports; most of what is installed never is.
 $(STAMP): pyproject.toml constraints.txt
 	@$(call environment,$(VENV))
-	# Nothing is compiled that is never imported, which is most of it.
 	"$(BIN)/python" -m pip install --quiet --no-compile -c constraints.txt -e '.[book,pdf,test]'
 	@touch "$@"
 

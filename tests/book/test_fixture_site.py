@@ -523,6 +523,18 @@ def test_widgets_of_the_parallel_edition_speak_the_readers_language(chromium, si
 
 
 @pytest.mark.browser
+def test_buttons_that_save_a_chart_are_named_in_the_language_that_the_reader_chooses(chromium, site):
+    with visit(chromium) as page:
+        page.open(site / "both" / SECOND)
+        names = {"zh-CN": "把图保存为 {}", "en": "Save figure as {}"}
+        for language in ("zh-CN", "en", "zh-CN"):
+            page.page.evaluate("language => { document.documentElement.lang = language; }", language)
+            for kind in ("SVG", "PNG"):
+                assert page.page.get_by_role("button", name=names[language].format(kind)).count() == 1
+        assert page.problems == []
+
+
+@pytest.mark.browser
 def test_the_switch_goes_round_the_editions_and_keeps_the_section(chromium, site):
     with visit(chromium) as page:
         page.open(site / "zh" / SECOND)
@@ -623,13 +635,13 @@ def lose_buffer(state, first):
 
 
 GONE = {
-    "zh": "这个交互组件的文件 widgets/0000000000000000.js 没能载入：可能网络断了，也可能网站刚刚更新过。"
+    "zh": "这个交互控件的文件 widgets/0000000000000000.js 没能载入：可能网络断了，也可能网站刚刚更新过。"
     "请再试一次，或者重新载入本页。",
     "en": "This widget's file widgets/0000000000000000.js could not be loaded: the network may be down, or "
     "the site has just been updated. Try again, or reload the page.",
 }
 NO_STATE = {
-    "zh": "这个交互组件没能启动（no saved state for widget {}），页面其余部分不受影响。",
+    "zh": "这个交互控件没能启动（no saved state for widget {}），页面其余部分不受影响。",
     "en": "This widget could not start (no saved state for widget {}); the rest of the page is not affected.",
 }
 

@@ -15,7 +15,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     const title = document.querySelector("article h1");
     if (!title || !document.querySelector("article :is(.attnbook-widget, .attnbook-lang)")) return;
-    const name = make("span", "图与组件 · Figures and widgets", {id: "attnbook-choice"});
+    const name = make("span", "图与控件 · Figures and widgets", {id: "attnbook-choice"});
     const buttons = Object.entries({zh: "中文", en: "English"}).map(([lang, text]) =>
       make("button", text, {type: "button", lang}),
     );

@@ -83,6 +83,12 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
 
+  const buttons = [];
+  const nameButtons = () => {
+    for (const button of buttons)
+      button.ariaLabel = chinese() ? `把图保存为 ${button.textContent}` : `Save figure as ${button.textContent}`;
+  };
+
   const page = decodeURIComponent(location.pathname).split("/").pop().replace(/\.html$/, "") || "figure";
   document.querySelectorAll(".attnbook-diagram, .attnbook-figure").forEach((place, i) => {
     const draw = place.classList.contains("attnbook-diagram") ? diagram : chart;
@@ -92,10 +98,12 @@
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = kind.toUpperCase();
-      button.ariaLabel = chinese() ? `把图保存为 ${button.textContent}` : `Save figure as ${button.textContent}`;
+      buttons.push(button);
       button.addEventListener("click", () => save(draw(place), kind, `${page}-${i + 1}-${chinese() ? "zh" : "en"}`));
       row.append(button);
     }
     place.after(row);
   });
+  nameButtons();
+  new MutationObserver(nameButtons).observe(document.documentElement, {attributeFilter: ["lang"]});
 })();

@@ -17,11 +17,11 @@
   const NEAR = "600px";
   // What the page says of a file that did not come, and of any other error.
   const missing = file => ({
-    zh: `这个交互组件的文件 ${file} 没能载入：可能网络断了，也可能网站刚刚更新过。请再试一次，或者重新载入本页。`,
+    zh: `这个交互控件的文件 ${file} 没能载入：可能网络断了，也可能网站刚刚更新过。请再试一次，或者重新载入本页。`,
     en: `This widget's file ${file} could not be loaded: the network may be down, or the site has just been updated. Try again, or reload the page.`,
   });
   const broken = reason => ({
-    zh: `这个交互组件没能启动（${reason}），页面其余部分不受影响。`,
+    zh: `这个交互控件没能启动（${reason}），页面其余部分不受影响。`,
     en: `This widget could not start (${reason}); the rest of the page is not affected.`,
   });
   const AGAIN = {zh: "再试一次", en: "Try again"};
