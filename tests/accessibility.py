@@ -77,12 +77,17 @@ def findings(page, options: dict, within: str | None = None) -> list[str]:
     ]
 
 
+def scrolling(page) -> list[str]:
+    """Places that scroll and cannot be reached by keyboard."""
+    return findings(page, SCROLLING)
+
+
 def findings_of_a_long_page(page, looks_only: bool = False) -> list[str]:
     """The same of all rules; of what looks the same, one piece is looked at.
 
     With `looks_only` what depends on theme and width: contrast, and places that scroll.
     """
-    found = findings(page, SCROLLING)  # while all are there that overflow
+    found = scrolling(page)  # while all are there that overflow
     page.evaluate(TAKE_AWAY)
     if not looks_only:
         found += findings(page, ALL_BUT_CONTRAST)

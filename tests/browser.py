@@ -5,6 +5,7 @@
 """
 
 import os
+from contextlib import contextmanager
 
 import pytest
 
@@ -19,3 +20,14 @@ def launch_chromium(playwright):
         if os.environ.get("REQUIRE_BROWSER") == "1":
             pytest.fail(str(error))
         pytest.skip(str(error))
+
+
+@contextmanager
+def running_chromium():
+    """A headless Chromium; one at a time in a process, and no asyncio beside it: so playwright wants it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = launch_chromium(playwright)
+        yield browser
+        browser.close()
