@@ -200,6 +200,21 @@ def test_a_build_that_is_stopped_leaves_no_process(root, how):
     assert (root / "build" / "site" / "index.html").read_text() == "old"
 
 
+def test_an_edition_whose_process_is_killed_is_named(root, monkeypatch, capsys):
+    monkeypatch.setattr(execution.Run, "execute", answer)
+    (root / "extensions").mkdir()
+    source = "import os, signal\ndef setup(app): os.kill(os.getpid(), signal.SIGKILL)\n"
+    (root / "extensions" / "deadly.py").write_text(source)
+    place = f"  local_extensions: {{deadly: {json.dumps(str(root / 'extensions'))}}}\n"
+    config = CONFIG.replace("sphinx_book_theme]", "sphinx_book_theme, deadly]") + place
+    (root / "_config.yml").write_text(config, encoding="utf-8")
+    assert build.main(["--root", str(root)]) == 1
+    said = capsys.readouterr().err
+    for edition in ("zh", "en", "both"):
+        assert f"The {edition} edition was not built:\nIts process ended ({-signal.SIGKILL})." in said
+    assert site_of(root) == "old"
+
+
 def test_an_interrupted_notebook_leaves_no_kernel(root):
     notebook = root / "chapters" / "one.ipynb"
     sleep = "import pathlib, time; pathlib.Path('begun').touch(); time.sleep(3600)"

@@ -40,6 +40,7 @@ if "forkserver" in multiprocessing.get_all_start_methods():
     PROCESSES.set_forkserver_preload([__name__])
 else:
     PROCESSES = multiprocessing.get_context("spawn")
+    os.environ.setdefault("PYTHONUTF8", "1")  # for new interpreters, on Windows
 OLD = "old"  # where the old site waits until the new one is in its place
 FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 
