@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 COLAB_STAMP := $(COLAB)/.installed-torch-$(TORCH)
 PORT ?= 8000
 # Processes for tests, which often wait for a browser: half as many again as there are cores.
-WORKERS ?= $(shell "$(PYTHON)" -c 'import os; print(max(2, os.cpu_count() * 3 // 2))')
+WORKERS ?= $(shell "$(BIN)/python" -c 'import os; print(max(2, os.cpu_count() * 3 // 2))')
 SOLUTIONS ?= yes
 NOTEBOOKS ?= zh/02-* en/11-* zh/12-* en/14-*
 
@@ -33,7 +33,7 @@ define environment
   "$(PYTHON)" -m venv "$(1)"; }
 endef
 
-# Python compiles what it imports; most of what is installed never is.
+# Nothing is compiled beforehand: Python compiles what it imports, and most of what is installed never is.
 $(STAMP): pyproject.toml constraints.txt
 	@$(call environment,$(VENV))
 	"$(BIN)/python" -m pip install --quiet --no-compile -c constraints.txt -e '.[book,pdf,test]'

@@ -64,9 +64,8 @@ HIDE = f"""() => {{
 
 def findings(page, options: dict, within: str | None = None) -> list[str]:
     """What the rules of `options` find that is serious or critical."""
-    axe = Axe()
     if page.evaluate("typeof axe") == "undefined":
-        page.evaluate(axe.axe_script)
+        page.evaluate(Axe().axe_script)
     run = "([within, options]) => axe.run(within ?? document, options)"
     found = page.evaluate(run, [within, {"resultTypes": ["violations"], **options}])["violations"]
     return [
@@ -77,17 +76,12 @@ def findings(page, options: dict, within: str | None = None) -> list[str]:
     ]
 
 
-def scrolling(page) -> list[str]:
-    """Places that scroll and cannot be reached by keyboard."""
-    return findings(page, SCROLLING)
-
-
 def findings_of_a_long_page(page, looks_only: bool = False) -> list[str]:
-    """The same of all rules; of what looks the same, one piece is looked at.
+    """The same of all rules, in steps: of what looks the same, one piece is looked at.
 
     With `looks_only` what depends on theme and width: contrast, and places that scroll.
     """
-    found = scrolling(page)  # while all are there that overflow
+    found = findings(page, SCROLLING)  # while all are there that overflow
     page.evaluate(TAKE_AWAY)
     if not looks_only:
         found += findings(page, ALL_BUT_CONTRAST)

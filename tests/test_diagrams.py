@@ -6,8 +6,6 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from browser import launch_chromium
-from playwright.sync_api import sync_playwright
 
 import attnbook
 from attnbook.diagrams import LICENCE, Box, Diagram
@@ -242,16 +240,8 @@ def test_saved_drawing_stands_alone(tmp_path):
     assert texts(dark)[0] == "Q"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        chromium = launch_chromium(playwright)
-        yield chromium
-        chromium.close()
-
-
-def open_page(browser, attributes="", body="", width=800, **options):
-    page = browser.new_page(viewport={"width": width, "height": 700}, **options)
+def open_page(chromium, attributes="", body="", width=800, **options):
+    page = chromium.new_page(viewport={"width": width, "height": 700}, **options)
     outputs = "".join(example()._repr_html_() for example in EXAMPLES)
     page.set_content(
         f'<!doctype html><html {attributes}><body {body} style="margin: 8px">{outputs}</body></html>'
@@ -271,24 +261,24 @@ def visible_languages(page):
     ("attributes", "shown"),
     [("lang=zh-CN", "zh"), ("lang=en", "en"), ("lang=en-GB", "en"), ("", "zh"), ("lang=fr", "zh")],
 )
-def test_a_page_shows_exactly_one_language(browser, attributes, shown):
-    page = open_page(browser, attributes)
+def test_a_page_shows_exactly_one_language(chromium, attributes, shown):
+    page = open_page(chromium, attributes)
     assert visible_languages(page) == [shown] * len(EXAMPLES)
     page.close()
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("lang", ["zh", "en"])
-def test_a_chosen_language_is_shown_on_any_page(browser, lang):
+def test_a_chosen_language_is_shown_on_any_page(chromium, lang):
     set_language(lang)
-    page = open_page(browser, "lang=en")
+    page = open_page(chromium, "lang=en")
     assert visible_languages(page) == [lang] * len(EXAMPLES)
     page.close()
 
 
 @pytest.mark.browser
-def test_without_a_style_sheet_the_languages_do_not_overlap(browser):
-    page = open_page(browser)
+def test_without_a_style_sheet_the_languages_do_not_overlap(chromium):
+    page = open_page(chromium)
     page.evaluate("document.querySelectorAll('style').forEach(e => e.remove())")
     assert visible_languages(page) == ["zh", "en"] * len(EXAMPLES)
     boxes = page.eval_on_selector_all(
@@ -315,8 +305,8 @@ def test_without_a_style_sheet_the_languages_do_not_overlap(browser):
         ("", "", "light", False),
     ],
 )
-def test_colours_follow_the_page(browser, attributes, body, system, dark):
-    page = open_page(browser, attributes, body, color_scheme=system)
+def test_colours_follow_the_page(chromium, attributes, body, system, dark):
+    page = open_page(chromium, attributes, body, color_scheme=system)
     face = page.eval_on_selector(".attnbook-diagram rect", "e => getComputedStyle(e).fill")
     assert face == ("rgb(23, 26, 34)" if dark else "rgb(255, 255, 255)")
     page.close()
@@ -324,8 +314,8 @@ def test_colours_follow_the_page(browser, attributes, body, system, dark):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("lang", ["zh-CN", "en"])
-def test_on_a_phone_the_page_does_not_scroll_sideways_and_text_stays_readable(browser, lang):
-    page = open_page(browser, f"lang={lang}", width=360)
+def test_on_a_phone_the_page_does_not_scroll_sideways_and_text_stays_readable(chromium, lang):
+    page = open_page(chromium, f"lang={lang}", width=360)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     smallest = page.eval_on_selector_all(
         ".attnbook-diagram text",
@@ -342,8 +332,8 @@ def test_on_a_phone_the_page_does_not_scroll_sideways_and_text_stays_readable(br
 
 @pytest.mark.browser
 @pytest.mark.parametrize("lang", ["zh-CN", "en"])
-def test_text_stays_in_its_box(browser, lang):
-    page = open_page(browser, f"lang={lang}")
+def test_text_stays_in_its_box(chromium, lang):
+    page = open_page(chromium, f"lang={lang}")
     texts = page.evaluate(
         """() => [...document.querySelectorAll(".attnbook-diagram text")]
           .filter(text => text.getClientRects().length)
@@ -365,9 +355,9 @@ def test_text_stays_in_its_box(browser, lang):
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("lang", "theme"), [("zh-CN", "light"), ("en", "dark")])
-def test_a_page_of_the_book_saves_each_diagram(browser, lang, theme):
+def test_a_page_of_the_book_saves_each_diagram(chromium, lang, theme):
     """What the buttons give needs neither the page's style sheet nor another file."""
-    page = open_page(browser, f"lang={lang} data-theme={theme}")
+    page = open_page(chromium, f"lang={lang} data-theme={theme}")
     page.add_script_tag(path=SCRIPT)
     label = {"zh-CN": "把图保存为 {}", "en": "Save figure as {}"}[lang]
     for i, diagram in enumerate(page.query_selector_all(".attnbook-diagram")):

@@ -115,11 +115,9 @@ class Visit:
 
     def look(self, width: int, theme: str) -> None:
         """Turn to another look, as a reader does who turns a phone or sits there when night falls."""
-        window = self.page.viewport_size | {"width": width}
-        if self.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") != (theme == "dark"):
-            self.page.emulate_media(color_scheme=theme)
-        if window != self.page.viewport_size:
-            self.page.set_viewport_size(window)
+        self.page.emulate_media(color_scheme=theme)
+        if width != self.page.viewport_size["width"]:
+            self.page.set_viewport_size({**self.page.viewport_size, "width": width})
             self._reach()
         self.page.evaluate(TWO_FRAMES)
 

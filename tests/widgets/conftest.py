@@ -159,7 +159,7 @@ def mount(chromium, first_page, tmp_path_factory):
 
     Without `page` on an empty one. An error in a page, or a request for anything, fails the test.
     """
-    errors, contexts, watched = [], [], []
+    errors, watched = [], []
     folder = tmp_path_factory.getbasetemp()
     watches = {
         "pageerror": lambda error: errors.append(str(error)),
@@ -179,8 +179,7 @@ def mount(chromium, first_page, tmp_path_factory):
             page = first_page
             page.emulate_media(color_scheme="null", reduced_motion="null")
         else:
-            contexts.append(chromium.new_context(offline=True))
-            page = contexts[-1].new_page()
+            page = chromium.new_context(offline=True).new_page()
         for event, watch in watches.items():
             page.on(event, watch)
         watched.append(page)
@@ -205,8 +204,8 @@ def mount(chromium, first_page, tmp_path_factory):
     for page in watched:
         for event, watch in watches.items():
             page.remove_listener(event, watch)
-    if watched:
-        first_page.goto("about:blank")
-    for context in contexts:
-        context.close()
+        if page is first_page:
+            page.goto("about:blank")
+        else:
+            page.context.close()
     assert not errors, errors

@@ -105,7 +105,7 @@ def _run_edition(answer: Connection, environment: dict[str, str], *arguments) ->
     """What an edition's process does: `build_edition`, whose code and all that was said it sends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ.update(environment)
+    os.environ.update(environment)  # as it is now, not when the first edition began
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):
         try:

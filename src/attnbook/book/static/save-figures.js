@@ -83,9 +83,8 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
 
-  const buttons = [];
   const nameButtons = () => {
-    for (const button of buttons)
+    for (const button of document.querySelectorAll(".attnbook-save button"))
       button.ariaLabel = chinese() ? `把图保存为 ${button.textContent}` : `Save figure as ${button.textContent}`;
   };
 
@@ -98,7 +97,6 @@
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = kind.toUpperCase();
-      buttons.push(button);
       button.addEventListener("click", () => save(draw(place), kind, `${page}-${i + 1}-${chinese() ? "zh" : "en"}`));
       row.append(button);
     }
